@@ -1,0 +1,232 @@
+"""decompose(): from a tensor to its low-rank and sparse parts; and what it returns."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import coo_array
+
+from tensor_rpca import defaults, validation
+from tensor_rpca.certificates import certify
+from tensor_rpca.kruskal import KruskalTensor
+from tensor_rpca.objective.factorised import FactorisedObjective
+from tensor_rpca.objective.sweep import Sweep
+from tensor_rpca.objective.threads import single_threaded_blas
+from tensor_rpca.progress import progress_bar
+from tensor_rpca.result import Decomposition, State
+from tensor_rpca.solvers.lbfgs import Solution, lbfgs
+
+Array = NDArray[Any]
+Callback = Callable[[State], Any]
+
+SOLVERS = ("auto", "lbfgs")
+
+
+def decompose(
+    Z: ArrayLike,
+    rank: int | None = None,
+    *,
+    lambda_x: float | None = None,
+    lambda_s: float | None = None,
+    mask: ArrayLike | None = None,
+    solver: str = "auto",
+    max_iter: int | None = None,
+    tol: float | None = None,
+    init: Any = None,
+    random_state: validation.RandomState = None,
+    progress: bool = False,
+    callback: Callback | None = None,
+) -> Decomposition:
+    """Split a tensor into a low-rank and a sparse part, ``Z = X + S + noise``.
+
+    Minimises ``lambda_x ||X||_* + lambda_s ||S||_1 + 1/2 ||X + S - Z||^2`` over the factors
+    of X, with the tensor's atomic norm ``||X||_*`` (Driggs, Becker and Boyd-Graber).
+
+    Parameters
+    ----------
+    Z : array-like of shape (d_1, ..., d_K), K >= 2
+        Of any real dtype and memory layout, memory maps included; it is read a tile at a
+        time and never copied. NaN marks a missing entry. Axis 0 is samples or time. float32
+        and float16 are computed in float32, everything else in float64.
+    rank : int, optional
+        Upper bound on the number of components of X.
+    lambda_x, lambda_s : float, optional
+        Weights of the two parts, in the units of Z. The larger ``lambda_s``, the fewer
+        entries of S; the larger ``lambda_x``, the fewer components.
+    mask : array-like of bool of the shape of Z, optional
+        False marks a missing entry.
+    solver : {"auto", "lbfgs"}
+        "lbfgs" is the paper's method. "auto" is the best there is; at present the same.
+    max_iter : int, optional
+        Most iterations, 1,000 if None.
+    tol : float, optional
+        Stop when the two parts of the gradient, the fit's and the penalty's, cancel up to
+        this fraction of their norms; None is 1e-6, or 1e-3 in float32.
+    init : KruskalTensor, (weights, factors) or list of factors, optional
+        Where to start; None draws normal random factors of the size of Z.
+    random_state : int, Generator or RandomState, optional
+        An int makes the result repeatable bit for bit, whatever the number of threads.
+    progress : bool
+        Show a progress bar on standard error.
+    callback : callable, optional
+        Called with a :class:`State` after each iteration; returning True stops, and the
+        point reached is returned.
+
+    Returns
+    -------
+    Decomposition
+        With ``low_rank`` (KruskalTensor) and ``sparse`` (coo_array), among others.
+
+    Notes
+    -----
+    As many threads are used as BLAS would use (``OMP_NUM_THREADS`` or threadpoolctl's
+    limits hold).
+
+    Examples
+    --------
+    >>> from tensor_rpca import decompose
+    >>> from tensor_rpca.datasets import low_rank_plus_sparse
+    >>> Z, X, S = low_rank_plus_sparse((20, 20, 20), rank=3, outliers=0.1, random_state=0)
+    >>> result = decompose(Z, rank=3, lambda_x=1e-5, lambda_s=1e-3, random_state=0)
+    >>> float(abs(result.low_rank.to_dense() - X).max()) < 1e-2
+    True
+    """
+    began = time.perf_counter()
+    array, known = validation.check_tensor(Z, mask)
+    shape = array.shape
+    if solver not in SOLVERS:
+        raise ValueError(f"solver={solver!r} is unknown; choose one of {', '.join(SOLVERS)}")
+    if rank is not None:
+        rank = validation.check_rank(rank, shape)
+    begin_at = None if init is None else validation.check_init(init, shape, rank)
+    bound = begin_at.rank if begin_at is not None else rank or defaults.default_rank(shape)
+    max_iter = defaults.MAX_ITER if max_iter is None else validation.check_max_iter(max_iter)
+    dtype = np.dtype(np.float32 if array.dtype in (np.float16, np.float32) else np.float64)
+    tol = defaults.default_tol(dtype) if tol is None else validation.check_tol(tol)
+    given_x = None if lambda_x is None else validation.check_positive("lambda_x", lambda_x)
+    given_s = None if lambda_s is None else validation.check_positive("lambda_s", lambda_s)
+    generator = validation.check_generator(random_state)
+
+    with _sweep(array, known, dtype) as sweep:
+        survey = sweep.survey()
+        validation.check_survey(survey, shape)
+        # All that follows sees Z in units of a typical entry: equivariance costs nothing.
+        unit = survey.typical if survey.typical > 0 else 1.0
+        sweep.measure_in(unit)
+        weight_s = defaults.default_lambda_s() if given_s is None else given_s / unit
+        weight_x = defaults.default_lambda_x(weight_s, shape) if given_x is None else given_x / unit
+        objective = FactorisedObjective(sweep, shape, bound, weight_x, weight_s, dtype)
+        start = _start(begin_at, unit, shape, bound, generator)
+        recorder = _Recorder(objective, unit, began, callback)
+        if survey.largest == 0:
+            nothing = objective.pack([np.zeros_like(a) for a in start])
+            solution = Solution(nothing, 0, True, "Z is zero, and so are X and S")
+        else:
+            with progress_bar(progress, max_iter) as bar:
+                solution = lbfgs(
+                    objective,
+                    objective.pack(start),
+                    max_iter=max_iter,
+                    tol=tol,
+                    on_iteration=recorder.also(bar),
+                )
+        factors = [a.astype(dtype) for a in objective.unpack(solution.x)]
+        X = alive(KruskalTensor(None, factors))
+        balanced = X.balanced_factors()
+        loss, coords, values = sweep.sparse_part(balanced, weight_s)
+
+    value = weight_x * float(X.weights.sum(dtype=np.float64)) + loss
+    return Decomposition(
+        low_rank=KruskalTensor(X.weights * dtype.type(unit), X.factors),
+        sparse=coo_array((values * dtype.type(unit), coords), shape=shape),
+        lambda_x=weight_x * unit if given_x is None else given_x,
+        lambda_s=weight_s * unit if given_s is None else given_s,
+        objective=value * unit**2,
+        n_iter=solution.n_iter,
+        n_evaluations=objective.n_evaluations,
+        converged=solution.converged,
+        message=solution.message,
+        history=recorder.history(),
+        certificate=certify(objective.relative_gradient, bound - X.rank),
+        seconds=time.perf_counter() - began,
+    )
+
+
+@contextmanager
+def _sweep(Z: Array, mask: Array | None, dtype: np.dtype[Any]) -> Iterator[Sweep]:
+    with single_threaded_blas() as n_threads, Sweep(Z, mask, dtype, n_threads) as sweep:
+        yield sweep
+
+
+def _start(
+    init: KruskalTensor | None,
+    unit: float,
+    shape: tuple[int, ...],
+    rank: int,
+    generator: np.random.Generator | np.random.RandomState,
+) -> list[Array]:
+    """Factors to start from, in units of a typical entry; random ones fill X with entries ~ 1."""
+    if init is not None:
+        return KruskalTensor(init.weights / unit, init.factors).balanced_factors()
+    size = rank ** (-0.5 / len(shape))
+    return [size * generator.standard_normal((d, rank)) for d in shape]
+
+
+def alive(X: KruskalTensor) -> KruskalTensor:
+    """Drop the components that vanished: those below rounding, as seen from the heaviest."""
+    cutoff = 1e-6 if X.dtype == np.float64 else 1e-4
+    top = X.weights[0] if X.rank else 0.0
+    return X.truncate(int(np.count_nonzero(X.weights > cutoff * top)))
+
+
+class _Recorder:
+    """Writes the history and shows users the state, both in the units of Z."""
+
+    def __init__(
+        self,
+        objective: FactorisedObjective,
+        unit: float,
+        began: float,
+        callback: Callback | None,
+    ):
+        self._objective = objective
+        self._unit = unit
+        self._began = began
+        self._callback = callback
+        self._rows: list[tuple[float, float, float]] = []
+
+    def also(self, bar: Callback | None) -> Callable[[int, Array, float], bool]:
+        """Return what a solver calls after each iteration."""
+        listeners = [f for f in (bar, self._callback) if f is not None]
+
+        def on_iteration(iteration: int, x: Array, value: float) -> bool:
+            self._rows.append(
+                (
+                    value * self._unit**2,
+                    self._objective.relative_gradient,
+                    time.perf_counter() - self._began,
+                )
+            )
+            if not listeners:
+                return False
+            state = State(
+                iteration,
+                value * self._unit**2,
+                self._objective.relative_gradient,
+                lambda: alive(KruskalTensor(None, self._objective.unpack(x))).rank,
+            )
+            # "is True": a callback that happens to return something else goes on.
+            return any([f(state) is True for f in listeners])
+
+        return on_iteration
+
+    def history(self) -> dict[str, NDArray[np.float64]]:
+        """One entry an iteration."""
+        table = np.array(self._rows, dtype=np.float64).reshape(-1, 3)
+        names = ("objective", "relative_gradient", "seconds")
+        return {name: table[:, i].copy() for i, name in enumerate(names)}

@@ -1,0 +1,80 @@
+"""Files written whole or not at all, and read without ever running what is in them."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class FileError(ValueError):
+    """A file that cannot be read or written, with the reason and the cure."""
+
+
+@contextmanager
+def written_whole(target: Path) -> Iterator[Path]:
+    """Yield a temporary path beside ``target``, renamed to it only if all goes well."""
+    target = Path(target)
+    if not target.parent.is_dir():
+        raise FileError(f"the folder {target.parent} does not exist; create it first")
+    try:
+        handle, name = tempfile.mkstemp(
+            prefix=f".{target.stem}.", suffix=".part" + target.suffix, dir=target.parent
+        )
+        os.close(handle)
+    except OSError as error:
+        raise FileError(f"cannot write into {target.parent}: {error.strerror}") from None
+    temporary = Path(name)
+    try:
+        yield temporary
+        umask = os.umask(0)
+        os.umask(umask)
+        temporary.chmod(0o666 & ~umask)  # mkstemp's files are private, the result need not be
+        try:
+            temporary.replace(target)
+        except OSError as error:
+            raise FileError(f"cannot write {target}: {error.strerror}") from None
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def open_npz(path: Path) -> dict[str, NDArray[Any]]:
+    """All arrays of an .npz file; pickled ones are refused."""
+    refuse_absent(path)
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                raise FileError(f"{path} is a single array, not an .npz archive")
+            return {name: archive[name] for name in archive.files}
+    except FileError:
+        raise
+    except (ValueError, EOFError, OSError, zipfile.BadZipFile, KeyError) as error:
+        raise unreadable(path, error) from None
+
+
+def refuse_absent(path: Path) -> None:
+    """Raise if there is no such file, or no permission to read it."""
+    if not path.exists():
+        raise FileError(f"{path} does not exist; check the spelling and the folder")
+    if not os.access(path, os.R_OK):
+        raise FileError(f"{path} cannot be read: permission denied")
+
+
+def unreadable(path: Path, error: Exception) -> FileError:
+    """Say what is the matter with a file in its reader's terms."""
+    if "pickle" in str(error).lower():
+        return FileError(
+            f"{path} contains pickled Python objects, which could run code and are refused; "
+            "save plain numbers instead: np.save(path, np.asarray(Z, dtype=float))"
+        )
+    return FileError(
+        f"{path} is truncated or not what its name says ({type(error).__name__}: {error}); "
+        "fetch or write it again"
+    )

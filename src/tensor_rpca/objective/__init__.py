@@ -1,0 +1,1 @@
+"""The paper's objective: penalty (kernels), fit (sweep), and their sum over factors."""

@@ -1,0 +1,321 @@
+"""One pass over Z: the Huber loss of Z - X and its gradient for every factor.
+
+This is the engine for arrays in (or mapped into) this machine's memory. Per tile, with
+``L`` and ``P`` the Khatri-Rao products of the left and the right modes' factors::
+
+    E   = clip(L P^T - Z, lambda_s)       one matrix product, one pass over the tile
+    phi = sum E * (X - Z - E / 2)         in the same pass
+    d phi / d L = E P,  d phi / d P = E^T L      two matrix products
+
+and the factors' own gradients follow from those of L and P at a cost that a tile's entries
+dwarf. So 6 N R operations and one read of Z are all there is; X is never held.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from queue import SimpleQueue
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensor_rpca.objective import kernels
+from tensor_rpca.objective.tiles import Box, box_shape, plan_sweep
+
+Array = NDArray[Any]
+
+
+# How many entries the survey keeps to find a typical one.
+SAMPLE_SIZE = 2**17
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What one look at a tensor tells; ``seen[k][i]``: slice i of mode k has an entry."""
+
+    n_observed: int
+    n_infinite: int
+    largest: float
+    typical: float
+    seen: tuple[NDArray[np.bool_], ...]
+
+
+class Sweep:
+    """Passes over one tensor, tile by tile, on several threads.
+
+    Parameters
+    ----------
+    Z : array-like of shape (d_1, ..., d_K)
+        Read by tiles only. NaN marks missing entries.
+    mask : ndarray of bool of the same shape, or None
+        False marks missing entries.
+    dtype : float64 or float32
+        What is computed in; other dtypes are converted a tile at a time.
+    n_threads : int
+    """
+
+    def __init__(self, Z: Array, mask: Array | None, dtype: np.dtype[Any], n_threads: int):
+        # Memory order decides which way tiles run; a transposed view costs nothing.
+        self._axes = _memory_order(Z)
+        self._Z = Z if self._axes == tuple(range(Z.ndim)) else Z.transpose(self._axes)
+        self._mask = None if mask is None else mask.transpose(self._axes)
+        self._dtype = dtype
+        self._per_unit = dtype.type(1)
+        self._n_threads = n_threads
+        self._pool = ThreadPoolExecutor(n_threads - 1) if n_threads > 1 else None
+        self._plan_rank = -1
+
+    def __enter__(self) -> Sweep:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown()
+
+    def measure_in(self, unit: float) -> None:
+        """From now on see ``Z / unit``."""
+        self._per_unit = self._dtype.type(1.0 / unit)
+
+    def survey(self) -> Survey:
+        """Read Z once: what is missing, what is infinite, and how large entries are."""
+        self._prepare(1)
+        every = max(1, self._Z.size // SAMPLE_SIZE) | 1
+        parts: dict[tuple[int, ...], tuple[int, int, float, float, Array]] = {}
+        seen = [np.zeros(d, np.bool_) for d in self._Z.shape]
+        lock = threading.Lock()
+
+        def visit(box: Box, work: _Workspace, partial: Sequence[Array]) -> float:
+            block = self._load(box, work, (1, -1))
+            n_observed, n_infinite, total, top = kernels.survey_block(block)
+            sample = np.abs(block[0, ::every])
+            parts[_corner(box)] = (n_observed, n_infinite, total, top, sample[sample > 0])
+            present = np.True_
+            if n_observed < block.size:
+                present = ~np.isnan(block).reshape(box_shape(box))
+            with lock:
+                for k, part in enumerate(box):
+                    others = tuple(j for j in range(len(box)) if j != k)
+                    seen[k][part] |= present.any(axis=others) if present.ndim else present
+            return 0.0
+
+        self._run(visit, self._nothing())
+        observed, infinite, totals, tops, samples = zip(
+            *(parts[corner] for corner in sorted(parts)), strict=True
+        )
+        sample = np.concatenate(samples)
+        mean = math.fsum(totals) / max(1, sum(observed))
+        return Survey(
+            n_observed=sum(observed),
+            n_infinite=sum(infinite),
+            largest=max(tops),
+            typical=float(np.median(sample)) if sample.size else mean,
+            seen=tuple(seen[self._axes.index(k)] for k in range(len(seen))),
+        )
+
+    def loss_and_gradient(
+        self, factors: Sequence[Array], gradients: Sequence[Array], threshold: float
+    ) -> float:
+        """Huber loss of the residual; overwrites ``gradients``, arrays like the factors."""
+        A = [np.ascontiguousarray(factors[k]) for k in self._axes]
+        G = [gradients[k] for k in self._axes]
+        self._prepare(A[0].shape[1])
+        limit = self._dtype.type(threshold)
+
+        def visit(box: Box, work: _Workspace, partial: Sequence[Array]) -> float:
+            L, P, X, Z = self._form(box, A, work)
+            loss: float = kernels.clip_residual(X, Z, self._per_unit, limit)
+            split = self._plan.split
+            parts, into = _cut(A, box), _cut(partial, box)
+            _pull_back(np.matmul(X, P, out=work.dL[: len(L)]), parts[:split], into[:split])
+            _pull_back(np.matmul(X.T, L, out=work.dP[: len(P)]), parts[split:], into[split:])
+            return loss
+
+        return self._run(visit, G)
+
+    def sparse_part(
+        self, factors: Sequence[Array], threshold: float
+    ) -> tuple[float, tuple[Array, ...], Array]:
+        """Huber loss, then coordinates and values of ``S = shrink(Z - X, threshold)``."""
+        A = [np.ascontiguousarray(factors[k]) for k in self._axes]
+        self._prepare(A[0].shape[1])
+        limit = self._dtype.type(threshold)
+        index = np.int32 if max(self._Z.shape) < 2**31 else np.int64
+        found: dict[tuple[int, ...], tuple[tuple[Array, ...], Array]] = {}
+
+        def visit(box: Box, work: _Workspace, partial: Sequence[Array]) -> float:
+            _, _, X, Z = self._form(box, A, work)
+            loss: float = kernels.shrink_residual(X, Z, self._per_unit, limit)
+            block = X.reshape(box_shape(box))
+            at = np.nonzero(block)
+            corner = _corner(box)
+            found[corner] = (
+                tuple((i + c).astype(index) for i, c in zip(at, corner, strict=True)),
+                block[at],
+            )
+            return loss
+
+        loss = self._run(visit, self._nothing())
+        tiles = [found.pop(corner) for corner in sorted(found)]
+        values = np.concatenate([v for _, v in tiles])
+        coords = [np.concatenate([c[k] for c, _ in tiles]) for k in range(len(A))]
+        return loss, tuple(coords[self._axes.index(k)] for k in range(len(A))), values
+
+    def _nothing(self) -> list[Array]:
+        """Stand-ins for gradients where a pass computes none."""
+        return [np.empty((0, 1), self._dtype)] * self._Z.ndim
+
+    def _prepare(self, rank: int) -> None:
+        """Plan the pass and make the buffers, once per rank."""
+        if rank == self._plan_rank:
+            return
+        self._plan = plan_sweep(self._Z.shape, rank)
+        self._plan_rank = rank
+        n_workers = min(self._n_threads, len(self._plan.chunks))
+        rows, columns = self._plan.rows, self._plan.columns
+        self._workspaces = [_Workspace(rows, columns, rank, self._dtype) for _ in range(n_workers)]
+
+    def _form(self, box: Box, A: Sequence[Array], work: _Workspace) -> tuple[Array, ...]:
+        """The tile's L, P, X = L P^T and Z, the last as a contiguous matrix."""
+        split = self._plan.split
+        parts = _cut(A, box)
+        L = _product(parts[:split], work.L)
+        P = _product(parts[split:], work.P)
+        X = work.X[: len(L) * len(P)].reshape(len(L), len(P))
+        np.matmul(L, P.T, out=X)
+        return L, P, X, self._load(box, work, X.shape)
+
+    def _load(self, box: Box, work: _Workspace, shape: tuple[int, int]) -> Array:
+        """A tile of Z as a contiguous matrix of our dtype with NaN for what is missing."""
+        block = self._Z[box]
+        usable = (
+            self._mask is None
+            and block.dtype == self._dtype
+            and block.flags.c_contiguous
+            and block.flags.aligned
+        )
+        if not usable:
+            raw, block = block, work.Z[: block.size].reshape(block.shape)
+            np.copyto(block, raw, casting="unsafe")
+            if self._mask is not None:
+                np.copyto(block, np.nan, where=~self._mask[box])
+        return block.reshape(shape)
+
+    def _run(self, visit: Callable[..., float], G: Sequence[Array]) -> float:
+        """Visit every tile; add losses and gradients up in the plan's order, not in time's.
+
+        Workers take chunks in order. A finished chunk's gradients wait in their accumulator
+        until all earlier ones are added, so a slow thread delays nobody and the sum is
+        always the same one. Whoever holds the next chunk also holds an accumulator, hence
+        somebody can always go on.
+        """
+        plan = self._plan
+        for g in G:
+            g[...] = 0
+        if len(plan.chunks) == 1:
+            return sum(visit(box, self._workspaces[0], G) for box in plan.chunks[0])
+
+        n_workers = len(self._workspaces)
+        shared = G[plan.chunk_mode]  # chunks own disjoint rows of it
+        free: SimpleQueue[list[Array]] = SimpleQueue()
+        for _ in range(n_workers + 2):
+            free.put([shared if g is shared else np.zeros_like(g) for g in G])
+        lock = threading.Lock()
+        waiting: dict[int, tuple[float, list[Array]]] = {}
+        losses: list[float] = []
+        todo = iter(enumerate(plan.chunks))
+        failed = threading.Event()
+
+        def worker(work: _Workspace) -> None:
+            while True:
+                partial = free.get()
+                with lock:
+                    index, chunk = next(todo, (-1, ()))
+                if index < 0 or failed.is_set():
+                    free.put(partial)
+                    return
+                try:
+                    loss = sum(visit(box, work, partial) for box in chunk)
+                except BaseException:
+                    failed.set()
+                    free.put(partial)
+                    raise
+                with lock:
+                    waiting[index] = loss, partial
+                    while len(losses) in waiting:
+                        loss, done = waiting.pop(len(losses))
+                        losses.append(loss)
+                        for g, part in zip(G, done, strict=True):
+                            if g is not shared:
+                                g += part
+                                part[...] = 0
+                        free.put(done)
+
+        assert self._pool is not None
+        others = [self._pool.submit(worker, work) for work in self._workspaces[1:]]
+        try:
+            worker(self._workspaces[0])
+        finally:
+            for other in others:
+                other.exception()  # waits; the result below raises
+        for other in others:
+            other.result()
+        return math.fsum(losses)
+
+
+class _Workspace:
+    """One thread's buffers for a tile."""
+
+    def __init__(self, rows: int, columns: int, rank: int, dtype: np.dtype[Any]):
+        self.X = np.empty(rows * columns, dtype)
+        self.Z = np.empty(rows * columns, dtype)  # touched only if Z must be converted
+        self.L, self.dL = (np.empty((rows, rank), dtype) for _ in range(2))
+        self.P, self.dP = (np.empty((columns, rank), dtype) for _ in range(2))
+
+
+def _corner(box: Box) -> tuple[int, ...]:
+    return tuple(part.start for part in box)
+
+
+def _memory_order(Z: Array) -> tuple[int, ...]:
+    """Axes by falling stride: the order in which memory is laid out."""
+    return tuple(sorted(range(Z.ndim), key=lambda k: (-abs(Z.strides[k]), k)))
+
+
+def _cut(arrays: Sequence[Array], box: Box) -> list[Array]:
+    return [a[part] for a, part in zip(arrays, box, strict=True)]
+
+
+def _product(factors: Sequence[Array], out: Array) -> Array:
+    """Khatri-Rao product of one or more factors; a single one is returned as it is."""
+    if len(factors) == 1:
+        return factors[0]
+    first, rest = factors[0], factors[1]
+    if len(factors) > 2:
+        rest = _product(factors[1:], np.empty(_product_shape(factors[1:]), out.dtype))
+    target = out[: len(first) * len(rest)]
+    kernels.khatri_rao(first, rest, target)
+    return target
+
+
+def _pull_back(T: Array, factors: Sequence[Array], gradients: Sequence[Array]) -> None:
+    """Add to the factors' gradients, given the gradient T of their Khatri-Rao product."""
+    if len(factors) == 1:
+        gradients[0][...] += T
+        return
+    if len(factors) == 2:
+        kernels.split_khatri_rao(T, *factors, *gradients)
+        return
+    shape = _product_shape(factors[1:])
+    rest = _product(factors[1:], np.empty(shape, T.dtype))
+    gradient = np.zeros(shape, T.dtype)
+    kernels.split_khatri_rao(T, factors[0], rest, gradients[0], gradient)
+    _pull_back(gradient, factors[1:], gradients[1:])
+
+
+def _product_shape(factors: Sequence[Array]) -> tuple[int, int]:
+    return math.prod(len(f) for f in factors), factors[0].shape[1]

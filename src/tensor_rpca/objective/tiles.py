@@ -1,0 +1,82 @@
+"""How one pass over a tensor is cut into tiles that fit a core's cache.
+
+The modes are split into a left and a right group, so that a tile is a matrix of
+``rows x columns`` entries and its share of X is one product of two Khatri-Rao matrices.
+Tiles are dealt to chunks, ranges of one mode, which are what threads work on. The plan
+depends on the tensor alone and never on the number of threads, so results do not either.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+
+Box = tuple[slice, ...]
+
+# 1 MiB of float64. Between 0.5 and 4 MiB the sweep's speed is flat to within 3 %.
+TILE_ENTRIES = 2**18
+# Entries times components that pay for waking another thread: a few tenths of a millisecond.
+CHUNK_WORK = 2_000_000
+MAX_CHUNKS = 256
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Modes left of ``split`` are a tile's rows; chunks are disjoint along ``chunk_mode``."""
+
+    split: int
+    chunk_mode: int
+    chunks: tuple[tuple[Box, ...], ...]
+    rows: int
+    columns: int
+
+
+def plan_sweep(shape: tuple[int, ...], rank: int) -> Plan:
+    """Cut a C-ordered tensor of this shape for factors with ``rank`` columns."""
+    split = min(range(1, len(shape)), key=lambda s: math.prod(shape[:s]) + math.prod(shape[s:]))
+    # Both sides of a tile stay long, or its matrix products would be starved for data.
+    longest = max(math.isqrt(TILE_ENTRIES), TILE_ENTRIES // math.prod(shape[:split]))
+    right = _fit(shape[split:], longest)
+    tile = _fit(shape[:split], TILE_ENTRIES // math.prod(right)) + right
+
+    pieces = [max(1, round(d / t)) for d, t in zip(shape, tile, strict=True)]
+    affordable = max(1, min(math.prod(shape) * rank // CHUNK_WORK, MAX_CHUNKS))
+    n_chunks = [min(n, affordable) for n in pieces]
+    mode = n_chunks.index(max(n_chunks))
+
+    cuts = [_even_cuts(0, d, n) for d, n in zip(shape, pieces, strict=True)]
+    chunks = []
+    for part in _even_cuts(0, shape[mode], n_chunks[mode]):
+        within = max(1, round((part.stop - part.start) / tile[mode]))
+        here = [*cuts]
+        here[mode] = _even_cuts(part.start, part.stop, within)
+        chunks.append(tuple(itertools.product(*here)))
+    boxes = [box for chunk in chunks for box in chunk]
+    return Plan(
+        split,
+        mode,
+        tuple(chunks),
+        rows=max(math.prod(box_shape(box[:split])) for box in boxes),
+        columns=max(math.prod(box_shape(box[split:])) for box in boxes),
+    )
+
+
+def box_shape(box: Box) -> tuple[int, ...]:
+    """Lengths of a box along its modes."""
+    return tuple(part.stop - part.start for part in box)
+
+
+def _fit(shape: tuple[int, ...], entries: int) -> tuple[int, ...]:
+    """Shorten the leading modes, as memory order likes it, until at most ``entries`` remain."""
+    lengths = list(shape)
+    for mode in range(len(lengths)):
+        rest = math.prod(lengths[mode + 1 :])
+        lengths[mode] = max(1, min(lengths[mode], entries // rest))
+    return tuple(lengths)
+
+
+def _even_cuts(start: int, stop: int, pieces: int) -> list[slice]:
+    """Cut a range into pieces whose lengths differ by one at most."""
+    edges = [start + (stop - start) * i // pieces for i in range(pieces + 1)]
+    return [slice(a, b) for a, b in itertools.pairwise(edges)]

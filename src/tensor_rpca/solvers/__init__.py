@@ -1,0 +1,1 @@
+"""Walks to a minimum; they know functions and vectors, never tensors."""
