@@ -6,6 +6,7 @@ They are the same for Z and c * Z, so c * Z gives c * X and c * S.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -37,7 +38,7 @@ def default_rank(shape: tuple[int, ...]) -> int:
     return max(1, bound)
 
 
-def default_tol(dtype: np.dtype[np.floating]) -> float:
+def default_tol(dtype: np.dtype[Any]) -> float:
     """Relative gradient at which a point counts as a minimum."""
     return 1e-6 if dtype == np.float64 else 1e-3
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -61,14 +62,15 @@ class KruskalTensor:
             )
         norms = [np.linalg.norm(a.astype(np.float64, copy=False), axis=0) for a in columns]
         total = w * np.prod(norms, axis=0)
-        order = np.argsort(-np.abs(total), kind="stable")
+        size: Array = np.abs(total)
+        order = np.argsort(-size, kind="stable")
         unit = []
         for k, (a, norm) in enumerate(zip(columns, norms, strict=True)):
             divisor = np.where(norm > 0, norm, 1.0)
             if k == 0:
                 divisor = np.where(total < 0, -divisor, divisor)
             unit.append(np.ascontiguousarray((a / divisor)[:, order], dtype=dtype))
-        self.weights = np.abs(total)[order].astype(dtype)
+        self.weights = size[order].astype(dtype)
         self.factors = tuple(unit)
 
     @property
@@ -103,11 +105,12 @@ class KruskalTensor:
             wide = a.astype(np.float64, copy=False)
             gram *= wide.T @ wide
         w = self.weights.astype(np.float64, copy=False)
-        return float(np.sqrt(max(0.0, w @ gram @ w)))
+        return math.sqrt(max(0.0, float(w @ gram @ w)))
 
     def to_dense(self) -> Array:
         """All entries, as an ndarray of shape ``shape``."""
-        return self[...]
+        dense: Array = self[...]
+        return dense
 
     def truncate(self, rank: int) -> KruskalTensor:
         """Keep the ``rank`` heaviest components."""

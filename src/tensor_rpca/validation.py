@@ -114,29 +114,23 @@ def check_survey(survey: Survey, shape: tuple[int, ...]) -> None:
 
 def check_rank(rank: Any, shape: tuple[int, ...]) -> int:
     """Return a positive integer whose factors fit into memory."""
-    if isinstance(rank, bool | np.bool_) or not isinstance(rank, numbers.Integral):
-        raise TypeError(
-            f"rank must be a whole number (an upper bound on the components) or None, "
-            f"got {rank!r} of type {type(rank).__name__}"
-        )
-    if rank < 1:
-        raise ValueError(f"rank must be at least 1, got {rank}; None lets the data choose")
+    bound = _whole("rank", rank)
+    if bound < 1:
+        raise ValueError(f"rank must be at least 1, got {bound}; None lets the data choose")
     per_component = 8 * VECTORS_PER_SOLVE * sum(shape)
-    available = psutil.virtual_memory().available
-    if rank * per_component > available:
+    available = int(psutil.virtual_memory().available)
+    if bound * per_component > available:
         raise ValueError(
-            f"rank={rank} needs about {rank * per_component / 2**30:,.1f} GiB for factors and "
+            f"rank={bound} needs about {bound * per_component / 2**30:,.1f} GiB for factors and "
             f"solver, and {available / 2**30:,.1f} GiB are available; "
             f"choose at most rank={max(1, available // per_component // 2)}"
         )
-    return int(rank)
+    return bound
 
 
 def check_positive(name: str, value: Any) -> float:
     """Return a positive, finite real number."""
-    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
-        raise TypeError(f"{name} must be a real number or None, got {value!r}")
-    number = float(value)
+    number = _real(name, value)
     if not (math.isfinite(number) and number > 0):
         raise ValueError(
             f"{name} must be positive and finite, got {number:g}; None chooses it from the data"
@@ -146,20 +140,34 @@ def check_positive(name: str, value: Any) -> float:
 
 def check_max_iter(max_iter: Any) -> int:
     """Return a positive integer."""
-    if isinstance(max_iter, bool | np.bool_) or not isinstance(max_iter, numbers.Integral):
-        raise TypeError(f"max_iter must be a whole number or None, got {max_iter!r}")
-    if max_iter < 1:
-        raise ValueError(f"max_iter must be at least 1, got {max_iter}")
-    return int(max_iter)
+    number = _whole("max_iter", max_iter)
+    if number < 1:
+        raise ValueError(f"max_iter must be at least 1, got {number}; None stands for 1,000")
+    return number
 
 
 def check_tol(tol: Any) -> float:
-    """Return a number between 0 and 1."""
-    if isinstance(tol, bool | np.bool_) or not isinstance(tol, numbers.Real):
-        raise TypeError(f"tol must be a real number or None, got {tol!r}")
-    if not 0 <= tol < 1:
-        raise ValueError(f"tol must lie in [0, 1), got {tol}; it bounds the relative gradient")
-    return float(tol)
+    """Return a number in [0, 1)."""
+    number = _real("tol", tol)
+    if not 0 <= number < 1:
+        raise ValueError(f"tol must lie in [0, 1), got {number:g}; it bounds the relative gradient")
+    return number
+
+
+def _whole(name: str, value: Any) -> int:
+    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Integral):
+        raise TypeError(
+            f"{name} must be a whole number or None, got {value!r} of type {type(value).__name__}"
+        )
+    return int(value)
+
+
+def _real(name: str, value: Any) -> float:
+    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
+        raise TypeError(
+            f"{name} must be a real number or None, got {value!r} of type {type(value).__name__}"
+        )
+    return float(value)
 
 
 def check_init(init: Any, shape: tuple[int, ...], rank: int | None) -> KruskalTensor:

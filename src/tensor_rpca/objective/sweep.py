@@ -94,7 +94,7 @@ class Sweep:
             n_observed, n_infinite, total, top = kernels.survey_block(block)
             sample = np.abs(block[0, ::every])
             parts[_corner(box)] = (n_observed, n_infinite, total, top, sample[sample > 0])
-            present = np.True_
+            present: Array = np.asarray(True)
             if n_observed < block.size:
                 present = ~np.isnan(block).reshape(box_shape(box))
             with lock:
