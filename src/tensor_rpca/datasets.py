@@ -58,3 +58,54 @@ def low_rank_plus_sparse(
     if noise:
         Z += noise * generator.standard_normal(shape)
     return Z, X, S
+
+
+def flickering_scene(
+    frames: int = 60, height: int = 64, width: int = 80, *, random_state: int | None = 0
+) -> tuple[Array, Array, Array]:
+    """Draw a small film with a periodic background and passers-by, for the demonstration.
+
+    The background is five separable patterns (a wall, two gratings, a lamp, a slow drift of
+    light), each with its own time course; squares cross it, and single pixels fail.
+
+    Returns
+    -------
+    Z, X, S : ndarrays of shape (frames, height, width)
+        ``Z = X + S + noise``, X of rank 5.
+    """
+    generator = np.random.default_rng(random_state)
+    t = np.arange(frames)[:, None] / frames
+    y = np.linspace(0, 1, height)[:, None]
+    x = np.linspace(0, 1, width)[:, None]
+    time = np.hstack(
+        [
+            np.ones_like(t),
+            np.sin(2 * np.pi * 6 * t),
+            np.cos(2 * np.pi * 6 * t),
+            (np.sin(2 * np.pi * 2.5 * t) > 0) * 1.0,
+            t,
+        ]
+    )
+    down = np.hstack(
+        [1 - 0.5 * y, np.sin(18 * y), np.cos(18 * y), np.exp(-60 * (y - 0.25) ** 2), 0.4 * y]
+    )
+    across = np.hstack(
+        [
+            0.6 + 0.3 * np.cos(2 * np.pi * x),
+            0.25 * (x > 0.55),
+            0.25 * (x > 0.55),
+            0.6 * np.exp(-60 * (x - 0.2) ** 2),
+            0.5 + 0.5 * x,
+        ]
+    )
+    X = np.einsum("tr,yr,xr->tyx", time, down, across)
+    S = np.zeros_like(X)
+    for walker in range(3):
+        size, row = 8 + 2 * walker, int(generator.integers(height // 3, height - 14))
+        brightness = (0.8, -0.7, 0.6)[walker]
+        for frame in range(frames):
+            column = int((frame / frames * 1.6 - 0.3 * walker) * width)
+            S[frame, row : row + size, max(0, column) : max(0, column + size)] = brightness
+    failing = generator.random(X.shape) < 0.01
+    S[failing] += generator.choice([-1.0, 1.0], size=int(failing.sum()))
+    return X + S + 0.01 * generator.standard_normal(X.shape), X, S

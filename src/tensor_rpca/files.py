@@ -22,15 +22,11 @@ class FileError(ValueError):
 def written_whole(target: Path) -> Iterator[Path]:
     """Yield a temporary path beside ``target``, renamed to it only if all goes well."""
     target = Path(target)
-    if not target.parent.is_dir():
-        raise FileError(f"the folder {target.parent} does not exist; create it first")
-    try:
-        handle, name = tempfile.mkstemp(
-            prefix=f".{target.stem}.", suffix=".part" + target.suffix, dir=target.parent
-        )
-        os.close(handle)
-    except OSError as error:
-        raise FileError(f"cannot write into {target.parent}: {error.strerror}") from None
+    refuse_unwritable(target)
+    handle, name = tempfile.mkstemp(
+        prefix=f".{target.stem}.", suffix=".part" + target.suffix, dir=target.parent
+    )
+    os.close(handle)
     temporary = Path(name)
     try:
         yield temporary
@@ -43,6 +39,19 @@ def written_whole(target: Path) -> Iterator[Path]:
             raise FileError(f"cannot write {target}: {error.strerror}") from None
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def refuse_unwritable(target: Path) -> None:
+    """Raise now if :func:`written_whole` would fail later; leaves nothing behind."""
+    if target.is_dir():
+        raise FileError(f"{target} is a folder; name a file")
+    if not target.parent.is_dir():
+        raise FileError(f"the folder {target.parent} does not exist; create it first")
+    try:
+        with tempfile.TemporaryFile(dir=target.parent):
+            pass
+    except OSError as error:
+        raise FileError(f"cannot write into {target.parent}: {error.strerror}") from None
 
 
 def open_npz(path: Path) -> dict[str, NDArray[Any]]:

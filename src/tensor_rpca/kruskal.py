@@ -144,8 +144,8 @@ class KruskalTensor:
             return kept[0] @ single
         # A matrix product of two Khatri-Rao halves: as few operations as there are, at GEMM speed.
         half = max(1, len(kept) // 2)
-        left = _khatri_rao([kept[0] * single, *kept[1:half]])
-        right = _khatri_rao(kept[half:])
+        left = khatri_rao([kept[0] * single, *kept[1:half]])
+        right = khatri_rao(kept[half:])
         return (left @ right.T).reshape([len(a) for a in kept])
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
@@ -199,7 +199,8 @@ def _expand(index: Any, ndim: int) -> list[Any]:
     return parts
 
 
-def _khatri_rao(factors: Sequence[Array]) -> Array:
+def khatri_rao(factors: Sequence[Array]) -> Array:
+    """Column-wise Kronecker product of matrices (d_k, R), of shape (prod d_k, R)."""
     out = factors[0]
     for a in factors[1:]:
         out = (out[:, None, :] * a[None]).reshape(-1, out.shape[1])

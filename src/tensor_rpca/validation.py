@@ -63,12 +63,12 @@ def _check_kind(array: Array) -> None:
             "more axis, np.stack([Z.real, Z.imag], axis=-1)"
         )
     if kind == "O":
-        raise TypeError(
-            "Z has dtype object: argument must be a string.* number or an array of numbers; "
-            "convert it with np.asarray(Z, dtype=float), and make ragged rows equally long"
+        raise ValueError(
+            "Z has dtype object; convert it with np.asarray(Z, dtype=float), and make ragged "
+            "rows equally long"
         )
     if kind not in "fiub":
-        raise TypeError(
+        raise ValueError(
             f"Z has dtype {array.dtype}, which is no real number type; "
             "convert it with Z.astype(float)"
         )
