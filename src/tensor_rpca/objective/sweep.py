@@ -31,7 +31,7 @@ Array = NDArray[Any]
 
 
 # How many entries the survey keeps to find a typical one.
-SAMPLE_SIZE = 2**17
+SAMPLE_SIZE = 2**15
 
 
 @dataclass(frozen=True)
@@ -131,8 +131,9 @@ class Sweep:
             loss: float = kernels.clip_residual(X, Z, self._per_unit, limit)
             split = self._plan.split
             parts, into = _cut(A, box), _cut(partial, box)
-            _pull_back(np.matmul(X, P, out=work.dL[: len(L)]), parts[:split], into[:split])
             _pull_back(np.matmul(X.T, L, out=work.dP[: len(P)]), parts[split:], into[split:])
+            # L has served: its buffer takes its gradient.
+            _pull_back(np.matmul(X, P, out=work.L[: len(L)]), parts[:split], into[:split])
             return loss
 
         return self._run(visit, G)
@@ -145,7 +146,7 @@ class Sweep:
         self._prepare(A[0].shape[1])
         limit = self._dtype.type(threshold)
         index = np.int32 if max(self._Z.shape) < 2**31 else np.int64
-        found: dict[tuple[int, ...], tuple[tuple[Array, ...], Array]] = {}
+        found: dict[tuple[int, ...], list[Array]] = {}
 
         def visit(box: Box, work: _Workspace, partial: Sequence[Array]) -> float:
             _, _, X, Z = self._form(box, A, work)
@@ -153,16 +154,16 @@ class Sweep:
             block = X.reshape(box_shape(box))
             at = np.nonzero(block)
             corner = _corner(box)
-            found[corner] = (
-                tuple((i + c).astype(index) for i, c in zip(at, corner, strict=True)),
-                block[at],
-            )
+            coords = [(i + c).astype(index) for i, c in zip(at, corner, strict=True)]
+            found[corner] = [*coords, block[at]]
             return loss
 
         loss = self._run(visit, self._nothing())
-        tiles = [found.pop(corner) for corner in sorted(found)]
-        values = np.concatenate([v for _, v in tiles])
-        coords = [np.concatenate([c[k] for c, _ in tiles]) for k in range(len(A))]
+        columns = [
+            list(c) for c in zip(*(found.pop(corner) for corner in sorted(found)), strict=True)
+        ]
+        # One list at a time is joined and let go, so that the result is never held twice.
+        *coords, values = [np.concatenate(columns.pop(0)) for _ in range(len(A) + 1)]
         return loss, tuple(coords[self._axes.index(k)] for k in range(len(A))), values
 
     def _nothing(self) -> list[Array]:
@@ -273,7 +274,7 @@ class _Workspace:
     def __init__(self, rows: int, columns: int, rank: int, dtype: np.dtype[Any]):
         self.X = np.empty(rows * columns, dtype)
         self.Z = np.empty(rows * columns, dtype)  # touched only if Z must be converted
-        self.L, self.dL = (np.empty((rows, rank), dtype) for _ in range(2))
+        self.L = np.empty((rows, rank), dtype)
         self.P, self.dP = (np.empty((columns, rank), dtype) for _ in range(2))
 
 
