@@ -92,14 +92,11 @@ def random_factors(shape: Sequence[int], rank: int, seed: int = 0, dtype=np.floa
 
 
 @contextmanager
-def tiny_tiles(
-    tile_entries: int = 16, chunk_work: int = 16, slab_entries: int = 8
-) -> Iterator[None]:
-    """Cut small tensors into many tiles, slabs and chunks, as large ones are."""
+def tiny_tiles(tile_entries: int = 16, chunk_work: int = 16) -> Iterator[None]:
+    """Cut small tensors into many tiles and chunks, as large ones are."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tiles, "TILE_ENTRIES", tile_entries)
         patch.setattr(tiles, "CHUNK_WORK", chunk_work)
-        patch.setattr(tiles, "SLAB_ENTRIES", slab_entries)
         yield
 
 

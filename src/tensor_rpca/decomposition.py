@@ -121,16 +121,15 @@ def decompose(
         weight_s = defaults.default_lambda_s() if given_s is None else given_s / unit
         weight_x = defaults.default_lambda_x(weight_s, shape) if given_x is None else given_x / unit
         objective = FactorisedObjective(sweep, shape, bound, weight_x, weight_s, dtype)
-        start = _start(begin_at, unit, shape, bound, generator)
+        start = objective.pack(_start(begin_at, unit, shape, bound, generator))
         recorder = _Recorder(objective, unit, began, callback)
         if survey.largest == 0:
-            nothing = objective.pack([np.zeros_like(a) for a in start])
-            solution = Solution(nothing, 0, True, "Z is zero, and so are X and S")
+            solution = Solution(np.zeros_like(start), 0, True, "Z is zero, and so are X and S")
         else:
             with progress_bar(progress, max_iter) as bar:
                 solution = lbfgs(
                     objective,
-                    objective.pack(start),
+                    start,
                     max_iter=max_iter,
                     tol=tol,
                     on_iteration=recorder.also(bar),
@@ -139,11 +138,12 @@ def decompose(
         X = alive(KruskalTensor(None, factors))
         balanced = X.balanced_factors()
         loss, coords, values = sweep.sparse_part(balanced, weight_s)
+        values *= dtype.type(unit)
 
     value = weight_x * float(X.weights.sum(dtype=np.float64)) + loss
     return Decomposition(
         low_rank=KruskalTensor(X.weights * dtype.type(unit), X.factors),
-        sparse=coo_array((values * dtype.type(unit), coords), shape=shape),
+        sparse=coo_array((values, coords), shape=shape),
         lambda_x=weight_x * unit if given_x is None else given_x,
         lambda_s=weight_s * unit if given_s is None else given_s,
         objective=value * unit**2,

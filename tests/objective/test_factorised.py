@@ -79,7 +79,7 @@ def small_problems(draw):
 def test_any_small_problem(problem):
     Z, factors, lambda_x, lambda_s = problem
     expected, expected_gradients = dense_objective(factors, Z, None, lambda_x, lambda_s)
-    with tiny_tiles(10, 10, 10):
+    with tiny_tiles(10, 10):
         objective = objective_of(Z, factors[0].shape[1], lambda_x=lambda_x, lambda_s=lambda_s)
         value, gradient = objective(objective.pack(factors))
     assert value == pytest.approx(expected, rel=1e-11, abs=1e-11)

@@ -18,10 +18,9 @@ shapes = st.lists(st.integers(1, 12), min_size=2, max_size=5).map(tuple)
     rank=st.integers(0, 60),
     tile_entries=st.integers(1, 300),
     chunk_work=st.integers(1, 3000),
-    slab_entries=st.integers(1, 300),
 )
-def test_every_entry_is_visited_exactly_once(shape, rank, tile_entries, chunk_work, slab_entries):
-    with tiny_tiles(tile_entries, chunk_work, slab_entries):
+def test_every_entry_is_visited_exactly_once(shape, rank, tile_entries, chunk_work):
+    with tiny_tiles(tile_entries, chunk_work):
         plan = plan_sweep(shape, rank)
     visits = np.zeros(shape, int)
     for box in itertools.chain(*plan.chunks):
@@ -35,12 +34,9 @@ def test_every_entry_is_visited_exactly_once(shape, rank, tile_entries, chunk_wo
     rank=st.integers(1, 60),
     tile_entries=st.integers(1, 300),
     chunk_work=st.integers(1, 3000),
-    slab_entries=st.integers(1, 300),
 )
-def test_workspaces_are_as_large_as_the_largest_tile(
-    shape, rank, tile_entries, chunk_work, slab_entries
-):
-    with tiny_tiles(tile_entries, chunk_work, slab_entries):
+def test_workspaces_are_as_large_as_the_largest_tile(shape, rank, tile_entries, chunk_work):
+    with tiny_tiles(tile_entries, chunk_work):
         plan = plan_sweep(shape, rank)
     assert 1 <= plan.split < len(shape)
     boxes = list(itertools.chain(*plan.chunks))
@@ -54,13 +50,10 @@ def test_workspaces_are_as_large_as_the_largest_tile(
     rank=st.integers(1, 60),
     tile_entries=st.integers(1, 300),
     chunk_work=st.integers(1, 3000),
-    slab_entries=st.integers(1, 300),
 )
-def test_chunks_own_disjoint_ascending_ranges_of_their_mode(
-    shape, rank, tile_entries, chunk_work, slab_entries
-):
+def test_chunks_own_disjoint_ascending_ranges_of_their_mode(shape, rank, tile_entries, chunk_work):
     # Threads write into one gradient of this mode: an overlap would be a race.
-    with tiny_tiles(tile_entries, chunk_work, slab_entries):
+    with tiny_tiles(tile_entries, chunk_work):
         plan = plan_sweep(shape, rank)
         assert len(plan.chunks) <= max(1, min(math.prod(shape) * rank // chunk_work, 256))
     edge = 0
@@ -109,5 +102,5 @@ def test_small_tensors_wake_no_thread():
 
 def test_the_number_of_chunks_is_bounded():
     # Each costs an addition of all gradients.
-    with tiny_tiles(tile_entries=1, chunk_work=1, slab_entries=1):
+    with tiny_tiles(tile_entries=1, chunk_work=1):
         assert len(plan_sweep((2000, 3), 10).chunks) == tiles.MAX_CHUNKS

@@ -145,7 +145,6 @@ class Sweep:
         A = [np.ascontiguousarray(factors[k]) for k in self._axes]
         self._prepare(A[0].shape[1])
         limit = self._dtype.type(threshold)
-        index = np.int32 if max(self._Z.shape) < 2**31 else np.int64
         found: dict[tuple[int, ...], list[Array]] = {}
 
         def visit(box: Box, work: _Workspace, partial: Sequence[Array]) -> float:
@@ -154,8 +153,10 @@ class Sweep:
             block = X.reshape(box_shape(box))
             at = np.nonzero(block)
             corner = _corner(box)
-            coords = [(i + c).astype(index) for i, c in zip(at, corner, strict=True)]
-            found[corner] = [*coords, block[at]]
+            values = block[at]
+            for i, c in zip(at, corner, strict=True):
+                i += c
+            found[corner] = [*at, values]
             return loss
 
         loss = self._run(visit, self._nothing())

@@ -1,0 +1,1 @@
+"""Side by side, as ratios within one run: ``make bench`` writes docs/benchmarks.md."""
