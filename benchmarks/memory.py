@@ -54,8 +54,8 @@ def run(quick: bool) -> str:
     return (
         "## Memory\n\n"
         "Peak resident memory of a call beyond what the process held with Z loaded, the result "
-        "included. SciPy's L-BFGS holds 37 vectors of the factors' size, its n-D COO arrays 8 (K + 1) "
-        "bytes an entry; the rest is a tile for each thread.\n\n" + table(header, rows)
+        "included. SciPy's L-BFGS holds 37 vectors of the factors' size, its n-D COO arrays "
+        "8 (K + 1) bytes an entry; the rest is a tile for each thread.\n\n" + table(header, rows)
     )
 
 
@@ -75,7 +75,7 @@ def child(what: str, dtype: str, shape: tuple[int, ...], rank: int) -> None:
         from tensor_rpca import decompose
 
         def call():
-            return decompose(Z, rank, lambda_x=30.0, lambda_s=10.0, max_iter=30, random_state=0)
+            return decompose(Z, rank, lambda_x=30.0, lambda_s=10.0, max_iter=100, random_state=0)
     else:
         from benchmarks import peers
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import coo_array
 
 from tensor_rpca import defaults, validation
 from tensor_rpca.certificates import certify
@@ -18,7 +17,7 @@ from tensor_rpca.objective.factorised import FactorisedObjective
 from tensor_rpca.objective.sweep import Sweep
 from tensor_rpca.objective.threads import single_threaded_blas
 from tensor_rpca.progress import progress_bar
-from tensor_rpca.result import Decomposition, State
+from tensor_rpca.result import Decomposition, State, coo_from_parts
 from tensor_rpca.solvers.lbfgs import Solution, lbfgs
 
 Array = NDArray[Any]
@@ -143,7 +142,7 @@ def decompose(
     value = weight_x * float(X.weights.sum(dtype=np.float64)) + loss
     return Decomposition(
         low_rank=KruskalTensor(X.weights * dtype.type(unit), X.factors),
-        sparse=coo_array((values, coords), shape=shape),
+        sparse=coo_from_parts(values, coords, shape),
         lambda_x=weight_x * unit if given_x is None else given_x,
         lambda_s=weight_s * unit if given_s is None else given_s,
         objective=value * unit**2,

@@ -32,10 +32,10 @@ class TensorRPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     ----------
     low_rank_ : KruskalTensor
     sparse_ : scipy.sparse.coo_array
-    weights_ : ndarray of shape (rank_,)
-    factors_ : tuple of ndarrays of shapes (d_k, rank_)
+    weights_ : ndarray of shape (R,)
+    factors_ : tuple of ndarrays of shapes (d_k, R)
     rank_ : int
-        Components found.
+        Components found, R.
     lambda_x_, lambda_s_ : float
     n_iter_ : int
     objective_ : float
@@ -135,7 +135,7 @@ class TensorRPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
         Returns
         -------
-        ndarray of shape (n_new, rank_)
+        ndarray of shape (n_new, R)
             Weights included: for the fitted samples about ``factors_[0] * weights_``.
         """
         check_is_fitted(self)

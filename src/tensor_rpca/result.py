@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -157,7 +158,7 @@ class Decomposition:
             }
             return cls(
                 low_rank=KruskalTensor(arrays["weights"], factors),
-                sparse=coo_array((arrays["sparse_values"], coords), shape=shape),
+                sparse=coo_from_parts(arrays["sparse_values"], coords, shape),
                 history=history,
                 certificate=Certificate(**about["certificate"]),
                 **about["scalars"],
@@ -181,3 +182,14 @@ class Decomposition:
             f"  stopped  : {self.message}\n"
             f"  verdict  : {self.certificate.verdict}"
         )
+
+
+def coo_from_parts(
+    values: NDArray[Any], coords: tuple[NDArray[np.int64], ...], shape: tuple[int, ...]
+) -> coo_array:
+    """Make a COO array of its parts as they are; SciPy's constructor would copy them twice."""
+    array = coo_array(shape, dtype=values.dtype)
+    array.coords = coords
+    array.data = values
+    array.has_canonical_format = False
+    return array

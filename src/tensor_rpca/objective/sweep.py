@@ -145,26 +145,36 @@ class Sweep:
         A = [np.ascontiguousarray(factors[k]) for k in self._axes]
         self._prepare(A[0].shape[1])
         limit = self._dtype.type(threshold)
-        found: dict[tuple[int, ...], list[Array]] = {}
+        counts = dict.fromkeys(map(_corner, self._plan.boxes()), 0)
 
-        def visit(box: Box, work: _Workspace, partial: Sequence[Array]) -> float:
+        def shrink(box: Box, work: _Workspace) -> tuple[float, Array]:
             _, _, X, Z = self._form(box, A, work)
             loss: float = kernels.shrink_residual(X, Z, self._per_unit, limit)
-            block = X.reshape(box_shape(box))
-            at = np.nonzero(block)
-            corner = _corner(box)
-            values = block[at]
-            for i, c in zip(at, corner, strict=True):
-                i += c
-            found[corner] = [*at, values]
+            return loss, X.reshape(box_shape(box))
+
+        def count(box: Box, work: _Workspace, partial: Sequence[Array]) -> float:
+            loss, S = shrink(box, work)
+            counts[_corner(box)] = int(np.count_nonzero(S))
             return loss
 
-        loss = self._run(visit, self._nothing())
-        columns = [
-            list(c) for c in zip(*(found.pop(corner) for corner in sorted(found)), strict=True)
-        ]
-        # One list at a time is joined and let go, so that the result is never held twice.
-        *coords, values = [np.concatenate(columns.pop(0)) for _ in range(len(A) + 1)]
+        # Two passes, the first to count: what is held of S is the result alone.
+        loss = self._run(count, self._nothing())
+        total = sum(counts.values())
+        first = dict(zip(counts, np.cumsum([0, *counts.values()]).tolist(), strict=False))
+        coords = [np.empty(total, np.int64) for _ in A]
+        values = np.empty(total, self._dtype)
+
+        def fill(box: Box, work: _Workspace, partial: Sequence[Array]) -> float:
+            _, S = shrink(box, work)
+            corner = _corner(box)
+            here = slice(first[corner], first[corner] + counts[corner])
+            at = np.nonzero(S)
+            values[here] = S[at]
+            for coord, index, start in zip(coords, at, corner, strict=True):
+                np.add(index, start, out=coord[here])
+            return 0.0
+
+        self._run(fill, self._nothing())
         return loss, tuple(coords[self._axes.index(k)] for k in range(len(A))), values
 
     def _nothing(self) -> list[Array]:

@@ -31,6 +31,10 @@ class Plan:
     rows: int
     columns: int
 
+    def boxes(self) -> list[Box]:
+        """All tiles, in order."""
+        return [box for chunk in self.chunks for box in chunk]
+
 
 def plan_sweep(shape: tuple[int, ...], rank: int) -> Plan:
     """Cut a C-ordered tensor of this shape for factors with ``rank`` columns."""
