@@ -39,8 +39,9 @@ class Certificate:
         )
 
 
-def certify(stationarity: float, vanished: int) -> Certificate:
-    """Weigh the paper's sufficient condition."""
-    likely = stationarity <= STATIONARY and vanished > 0
+def certify(stationarity: float, rank: int, vanished: int) -> Certificate:
+    """Weigh the paper's sufficient condition for a point with so many components."""
+    # X = 0 is stationary whatever Z is, so stationarity says nothing there.
+    likely = stationarity <= STATIONARY and vanished > 0 and rank > 0
     verdict = "likely global" if likely else "unknown"
     return Certificate(verdict, float("nan"), stationarity, vanished)

@@ -19,6 +19,8 @@ TILE_ENTRIES = 2**17
 # Entries times components that pay for waking another thread: a few tenths of a millisecond.
 CHUNK_WORK = 2_000_000
 MAX_CHUNKS = 256
+# Smaller tensors get smaller tiles, until there are as many as this for threads to share.
+ENOUGH_TILES = 16
 
 
 @dataclass(frozen=True)
@@ -43,12 +45,13 @@ def plan_sweep(shape: tuple[int, ...], rank: int) -> Plan:
         range(1, len(shape)), key=lambda s: (math.prod(shape[:s]) + math.prod(shape[s:]), -s)
     )
     # Both sides of a tile stay long, or its matrix products would be starved for data.
-    longest = max(math.isqrt(TILE_ENTRIES), TILE_ENTRIES // math.prod(shape[:split]))
+    affordable = max(1, min(math.prod(shape) * rank // CHUNK_WORK, MAX_CHUNKS))
+    entries = min(TILE_ENTRIES, math.prod(shape) // min(affordable, ENOUGH_TILES))
+    longest = max(math.isqrt(entries), entries // math.prod(shape[:split]))
     right = _fit(shape[split:], longest)
-    tile = _fit(shape[:split], TILE_ENTRIES // math.prod(right)) + right
+    tile = _fit(shape[:split], entries // math.prod(right)) + right
 
     pieces = [max(1, round(d / t)) for d, t in zip(shape, tile, strict=True)]
-    affordable = max(1, min(math.prod(shape) * rank // CHUNK_WORK, MAX_CHUNKS))
     n_chunks = [min(n, affordable) for n in pieces]
     mode = n_chunks.index(max(n_chunks))
 
