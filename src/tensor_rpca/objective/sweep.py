@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensor_rpca.objective import kernels
+from tensor_rpca.objective.tally import Tally
 from tensor_rpca.objective.tiles import Box, box_shape, plan_sweep
 
 Array = NDArray[Any]
@@ -118,9 +119,14 @@ class Sweep:
         )
 
     def loss_and_gradient(
-        self, factors: Sequence[Array], gradients: Sequence[Array], threshold: float
+        self,
+        factors: Sequence[Array],
+        gradients: Sequence[Array],
+        threshold: float,
+        loss: str = "huber",
     ) -> float:
-        """Huber loss of the residual; overwrites ``gradients``, arrays like the factors."""
+        """Loss of the residual; overwrites ``gradients``, arrays like the factors."""
+        residual = kernels.LOSSES[loss]
         A = [np.ascontiguousarray(factors[k]) for k in self._axes]
         G = [gradients[k] for k in self._axes]
         self._prepare(A[0].shape[1])
@@ -128,13 +134,13 @@ class Sweep:
 
         def visit(box: Box, work: _Workspace, partial: Sequence[Array]) -> float:
             L, P, X, Z = self._form(box, A, work)
-            loss: float = kernels.clip_residual(X, Z, self._per_unit, limit)
+            value: float = residual(X, Z, self._per_unit, limit)
             split = self._plan.split
             parts, into = _cut(A, box), _cut(partial, box)
             _pull_back(np.matmul(X.T, L, out=work.dP[: len(P)]), parts[split:], into[split:])
             # L has served: its buffer takes its gradient.
             _pull_back(np.matmul(X, P, out=work.L[: len(L)]), parts[:split], into[:split])
-            return loss
+            return value
 
         return self._run(visit, G)
 
@@ -176,6 +182,21 @@ class Sweep:
 
         self._run(fill, self._nothing())
         return loss, tuple(coords[self._axes.index(k)] for k in range(len(A))), values
+
+    def tally(self, factors: Sequence[Array]) -> Tally:
+        """How large the residuals Z - X are."""
+        A = [np.ascontiguousarray(factors[k]) for k in self._axes]
+        self._prepare(A[0].shape[1])
+        parts: dict[tuple[int, ...], Array] = {}
+
+        def visit(box: Box, work: _Workspace, partial: Sequence[Array]) -> float:
+            _, _, X, Z = self._form(box, A, work)
+            bins = parts[_corner(box)] = np.zeros((kernels.N_BINS, 2))
+            kernels.tally_residual(X, Z, self._per_unit, bins)
+            return 0.0
+
+        self._run(visit, self._nothing())
+        return Tally(np.sum([parts[corner] for corner in sorted(parts)], axis=0))
 
     def _nothing(self) -> list[Array]:
         """Stand-ins for gradients where a pass computes none."""
