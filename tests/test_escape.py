@@ -91,7 +91,7 @@ def test_an_orthogonal_component_comes_back_with_its_weight():
         assert abs(u @ a[:, 1]) > 0.999
 
 
-@pytest.mark.parametrize("c", [1e-150, 1e-3, 1e100])
+@pytest.mark.parametrize("c", [1e-140, 1e-3, 1e100])
 def test_scale_does_not_matter(c):
     X = solve(SLAB, 2).low_rank
     one = leave(SLAB, X)

@@ -170,7 +170,7 @@ def opened(
     with single_threaded_blas() as n_threads, Sweep(array, known, float64, n_threads) as sweep:
         if unit is None:
             survey = sweep.survey()
-            validation.check_survey(survey, array.shape)
+            validation.check_survey(survey, array.shape, float64)
             unit = survey.typical if survey.typical > 0 else 1.0
         sweep.measure_in(unit)
         weights = X.weights.astype(np.float64) / unit
@@ -292,4 +292,4 @@ def _rounding(point: Point, norm: SpectralNorm) -> float:
     size = math.prod(len(a) for a in point.factors)
     terms = len(point.weights) + len(point.factors) + 4
     of_residual = terms * float(point.weights.sum()) + 4 * point.lambda_s * math.sqrt(size)
-    return EPS * (of_residual + size * norm.frobenius)
+    return EPS * (of_residual + (size + terms) * norm.frobenius)

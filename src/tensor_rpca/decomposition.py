@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -105,7 +106,8 @@ def decompose(
     begin_at = None if init is None else validation.check_init(init, shape, rank)
     bound = begin_at.rank if begin_at is not None else rank or defaults.default_rank(shape)
     max_iter = defaults.MAX_ITER if max_iter is None else validation.check_max_iter(max_iter)
-    dtype = np.dtype(np.float32 if array.dtype in (np.float16, np.float32) else np.float64)
+    single = array.dtype.kind == "f" and array.dtype.itemsize <= 4
+    dtype = np.dtype(np.float32 if single else np.float64)
     tol = defaults.default_tol(dtype) if tol is None else validation.check_tol(tol)
     given_x = None if lambda_x is None else validation.check_positive("lambda_x", lambda_x)
     given_s = None if lambda_s is None else validation.check_positive("lambda_s", lambda_s)
@@ -113,7 +115,7 @@ def decompose(
 
     with _sweep(array, known, dtype) as sweep:
         survey = sweep.survey()
-        validation.check_survey(survey, shape)
+        validation.check_survey(survey, shape, dtype)
         # All that follows sees Z in units of a typical entry: equivariance costs nothing.
         unit = survey.typical if survey.typical > 0 else 1.0
         sweep.measure_in(unit)
@@ -121,9 +123,9 @@ def decompose(
         weight_x = defaults.default_lambda_x(weight_s, shape) if given_x is None else given_x / unit
         objective = FactorisedObjective(sweep, shape, bound, weight_x, weight_s, dtype)
         start = objective.pack(_start(begin_at, unit, shape, bound, generator))
-        recorder = _Recorder(objective, unit, began, callback)
+        recorder = _Recorder(objective, dtype, unit, began, callback)
         if survey.largest == 0:
-            solution = Solution(np.zeros_like(start), 0, True, "Z is zero, and so are X and S")
+            solution = Solution(np.zeros_like(start), 0, True, "Z is zero, and so are X and S", 0.0)
         else:
             with progress_bar(progress, max_iter) as bar:
                 solution = lbfgs(
@@ -134,7 +136,7 @@ def decompose(
                     on_iteration=recorder.also(bar),
                 )
         factors = [a.astype(dtype) for a in objective.unpack(solution.x)]
-        X = alive(KruskalTensor(None, factors))
+        X = alive(components(factors))
         balanced = X.balanced_factors()
         loss, coords, values = sweep.sparse_part(balanced, weight_s)
         values *= dtype.type(unit)
@@ -151,7 +153,7 @@ def decompose(
         sparse=coo_from_parts(values, coords, shape),
         lambda_x=lambda_x,
         lambda_s=lambda_s,
-        objective=value * unit**2,
+        objective=value * unit * unit,
         n_iter=solution.n_iter,
         n_evaluations=objective.n_evaluations,
         converged=solution.converged,
@@ -182,10 +184,23 @@ def _start(
     return [size * generator.standard_normal((d, rank)) for d in shape]
 
 
+def components(factors: list[Array]) -> KruskalTensor:
+    """Components of X from factors; for a matrix, its singular vectors.
+
+    A matrix's factors are determined up to a rotation only; its singular values are not, and
+    add up to the nuclear norm.
+    """
+    if len(factors) > 2:
+        return KruskalTensor(None, factors)
+    (Q, R), (P, T) = map(np.linalg.qr, factors)
+    u, s, vt = np.linalg.svd(R @ T.T, full_matrices=False)
+    return KruskalTensor(s, [Q @ u, P @ vt.T])
+
+
 def alive(X: KruskalTensor) -> KruskalTensor:
-    """Drop the components that vanished: those below rounding, as seen from the heaviest."""
+    """Drop the components that vanished: as seen from the heaviest, or from one entry of Z."""
     cutoff = 1e-6 if X.dtype == np.float64 else 1e-4
-    top = X.weights[0] if X.rank else 0.0
+    top = max(1.0, float(X.weights.max(initial=0.0)))
     return X.truncate(int(np.count_nonzero(X.weights > cutoff * top)))
 
 
@@ -195,11 +210,13 @@ class _Recorder:
     def __init__(
         self,
         objective: FactorisedObjective,
+        dtype: np.dtype[Any],
         unit: float,
         began: float,
         callback: Callback | None,
     ):
         self._objective = objective
+        self._dtype = dtype
         self._unit = unit
         self._began = began
         self._callback = callback
@@ -212,7 +229,7 @@ class _Recorder:
         def on_iteration(iteration: int, x: Array, value: float) -> bool:
             self._rows.append(
                 (
-                    value * self._unit**2,
+                    value * self._unit * self._unit,
                     self._objective.relative_gradient,
                     time.perf_counter() - self._began,
                 )
@@ -221,14 +238,19 @@ class _Recorder:
                 return False
             state = State(
                 iteration,
-                value * self._unit**2,
+                value * self._unit * self._unit,
                 self._objective.relative_gradient,
-                lambda: alive(KruskalTensor(None, self._objective.unpack(x))).rank,
+                partial(self._count, x.copy()),
             )
-            # "is True": a callback that happens to return something else goes on.
-            return any([f(state) is True for f in listeners])
+            answers = [f(state) for f in listeners]
+            # Only True stops: a callback that happens to return something else goes on.
+            return any(isinstance(a, bool | np.bool_) and bool(a) for a in answers)
 
         return on_iteration
+
+    def _count(self, x: Array) -> int:
+        typed = x.astype(self._dtype, copy=False)
+        return alive(components(self._objective.unpack(typed))).rank
 
     def history(self) -> dict[str, NDArray[np.float64]]:
         """One entry an iteration."""

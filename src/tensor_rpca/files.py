@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import tempfile
-import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -54,18 +53,37 @@ def refuse_unwritable(target: Path) -> None:
         raise FileError(f"cannot write into {target.parent}: {error.strerror}") from None
 
 
-def open_npz(path: Path) -> dict[str, NDArray[Any]]:
-    """All arrays of an .npz file; pickled ones are refused."""
+@contextmanager
+def numpy_file(path: Path) -> Iterator[Any]:
+    """What np.load makes of a file, closed afterwards; failures become a FileError."""
     refuse_absent(path)
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise FileError(f"{path} is a single array, not an .npz archive")
-            return {name: archive[name] for name in archive.files}
+        # Opened here, because np.load leaves files open that turn out to be damaged.
+        with open(path, "rb") as stream:
+            refuse_foreign(path, stream.read(6))
+            stream.seek(0)
+            yield np.load(stream, allow_pickle=False)
     except FileError:
         raise
-    except (ValueError, EOFError, OSError, zipfile.BadZipFile, KeyError) as error:
+    except Exception as error:  # damaged bytes raise whatever they happen to hit
         raise unreadable(path, error) from None
+
+
+def refuse_foreign(path: Path, start: bytes) -> None:
+    """Raise unless a file's first bytes are NumPy's (or a pickle's, which NumPy refuses)."""
+    if not start.startswith((b"\x93NUMPY", b"PK\x03\x04", b"PK\x05\x06", b"\x80")):
+        raise FileError(
+            f"{path} is truncated or not what its name says (it does not begin like a NumPy file); "
+            "fetch or write it again"
+        )
+
+
+def open_npz(path: Path) -> dict[str, NDArray[Any]]:
+    """All arrays of an .npz file; pickled ones are refused."""
+    with numpy_file(path) as archive:
+        if isinstance(archive, np.ndarray):
+            raise FileError(f"{path} is a single array, not an .npz archive; rename it to .npy")
+        return {name: archive[name] for name in archive.files}
 
 
 def refuse_absent(path: Path) -> None:

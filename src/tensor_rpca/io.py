@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,7 +15,7 @@ import numpy as np
 import psutil
 from numpy.typing import NDArray
 
-from tensor_rpca.files import FileError, refuse_absent, unreadable
+from tensor_rpca.files import FileError, numpy_file, refuse_absent, refuse_foreign, unreadable
 
 Array = NDArray[Any]
 
@@ -60,31 +62,29 @@ def read_tensor(path: str | Path, name: str | None = None) -> Array:
         return reader(source, name)
     except FileError:
         raise
-    except (ValueError, EOFError, OSError, KeyError, TypeError, zipfile.BadZipFile) as error:
+    except Exception as error:  # damaged bytes raise whatever they happen to hit
         raise unreadable(source, error) from None
 
 
 def _read_npy(path: Path, name: str | None) -> Array:
     if name is not None:
         raise FileError(f"{path} holds a single array without a name; leave the name out")
-    try:
-        found = np.load(path, mmap_mode="r", allow_pickle=False)
-    except ValueError as error:
-        if "empty file" not in str(error) and "mmap length" not in str(error):
-            raise
-        found = np.load(path, allow_pickle=False)  # arrays without entries cannot be mapped
-    if not isinstance(found, np.ndarray):
-        found.close()
-        raise FileError(f"{path} is an .npz archive by its content; rename it")
-    return found
+    with open(path, "rb") as stream:
+        start = stream.read(6)
+    refuse_foreign(path, start)
+    if start.startswith(b"PK"):
+        raise FileError(f"{path} is an .npz archive by its content; rename it to .npz")
+    mapped: Array = np.load(path, mmap_mode="r", allow_pickle=False)
+    return mapped
 
 
 def _read_npz(path: Path, name: str | None) -> Array:
-    with np.load(path, allow_pickle=False) as archive:
+    with numpy_file(path) as archive:
         if isinstance(archive, np.ndarray):
-            raise FileError(f"{path} is a single .npy array by its content; rename it")
+            raise FileError(f"{path} is a single array by its content; rename it to .npy")
         candidates = []
-        for member in archive.files:
+        held = set(archive.zip.namelist())
+        for member in (m for m in archive.files if f"{m}.npy" in held):
             shape, dtype = _npz_header(archive.zip, member)
             candidates.append(
                 _Candidate(member, shape, dtype, partial(archive.__getitem__, member))
@@ -142,7 +142,7 @@ def _read_hdf5(path: Path, name: str | None) -> Array:
                 candidates.append(_Candidate(name, item.shape or (), item.dtype, lambda: item[()]))
 
         file.visititems(note)
-        return _choose(path, candidates, name)
+        return _choose(path, candidates, name and name.strip("/"))
 
 
 def _read_zarr(path: Path, name: str | None) -> Array:
@@ -154,15 +154,18 @@ def _read_zarr(path: Path, name: str | None) -> Array:
         ) from None
 
     opened = zarr.open(path, mode="r")
-    members = (
-        [(opened.basename or "data", opened)]
-        if isinstance(opened, zarr.Array)
-        else [item for item in opened.members(max_depth=None) if isinstance(item[1], zarr.Array)]
-    )
+    if isinstance(opened, zarr.Array):
+        members = [(opened.basename or "data", opened)]
+    else:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about files that are not Zarr's own
+            found = opened.members(max_depth=None)
+        members = [(key, item) for key, item in found if isinstance(item, zarr.Array)]
     candidates = []
     for member, array in members:
         # A codec of this name unpickles while it decodes, whatever the array's dtype.
-        if "pickle" in str(array.metadata.to_dict()).lower():
+        stored = {k: v for k, v in array.metadata.to_dict().items() if k != "attributes"}
+        if "pickle" in str(stored).lower():
             raise FileError(
                 f"{path} is stored with a pickle codec, which could run code and is refused; "
                 "store plain numbers instead"
@@ -196,6 +199,8 @@ def _choose(path: Path, candidates: list[_Candidate], name: str | None) -> Array
             raise FileError(
                 f"{path} holds no array of two or more axes; it holds {listing or 'none'}"
             )
+        # MATLAB's scalars have two axes.
+        chosen = [c for c in chosen if math.prod(c.shape) != 1] or chosen
         if len(chosen) > 1:
             raise FileError(
                 f"{path} holds several arrays: {listing}; say which one is meant, "

@@ -50,6 +50,9 @@ class KruskalTensor:
         columns = [np.asarray(a) for a in factors]
         if len(columns) < 2 or any(a.ndim != 2 for a in columns):
             raise ValueError("factors must be two or more matrices of shapes (d_k, R)")
+        if any(a.dtype.kind not in "fiub" for a in columns):
+            kinds = ", ".join(str(a.dtype) for a in columns)
+            raise ValueError(f"factors must be real numbers; their dtypes are {kinds}")
         if len({a.shape[1] for a in columns}) != 1:
             shapes = ", ".join(str(a.shape) for a in columns)
             raise ValueError(f"factors must have equally many columns; their shapes are {shapes}")
@@ -186,8 +189,10 @@ def _expand(index: Any, ndim: int) -> list[Any]:
     parts = [*before, *[slice(None)] * missing, *after]
     fancy = 0
     for i, part in enumerate(parts):
-        if not isinstance(part, slice | int | np.integer) or isinstance(part, bool):
-            parts[i] = np.asarray(part)
+        if np.ndim(part) == 0 and np.asarray(part).dtype.kind in "iu":
+            parts[i] = int(part)
+        elif not isinstance(part, slice):
+            parts[i] = np.asarray(part, dtype=np.intp if np.size(part) == 0 else None)
             fancy += 1
             if parts[i].ndim != 1 or parts[i].dtype.kind not in "iub":
                 raise IndexError(
@@ -196,6 +201,12 @@ def _expand(index: Any, ndim: int) -> list[Any]:
                 )
     if fancy > 1:
         raise IndexError("at most one index may be a list; index to_dense() for more")
+    chosen = [i for i, part in enumerate(parts) if not isinstance(part, slice)]
+    if fancy and chosen != list(range(chosen[0], chosen[-1] + 1)):
+        raise IndexError(
+            "an integer and a list with a slice between them would move axes, as NumPy has it; "
+            "index with the integer first, or index to_dense()"
+        )
     return parts
 
 
@@ -203,5 +214,5 @@ def khatri_rao(factors: Sequence[Array]) -> Array:
     """Column-wise Kronecker product of matrices (d_k, R), of shape (prod d_k, R)."""
     out = factors[0]
     for a in factors[1:]:
-        out = (out[:, None, :] * a[None]).reshape(-1, out.shape[1])
+        out = (out[:, None, :] * a[None]).reshape(len(out) * len(a), out.shape[1])
     return out

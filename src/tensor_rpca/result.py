@@ -140,7 +140,10 @@ class Decomposition:
     @classmethod
     def load(cls, path: str | Path) -> Decomposition:
         """Read what :meth:`save` wrote."""
-        arrays = open_npz(Path(path))
+        source = Path(path)
+        if not source.exists() and source.suffix != ".npz":
+            source = source.with_name(source.name + ".npz")
+        arrays = open_npz(source)
         try:
             about = json.loads(str(arrays["about"]))
             if about["format"] != FORMAT:
@@ -163,7 +166,9 @@ class Decomposition:
                 certificate=Certificate(**about["certificate"]),
                 **about["scalars"],
             )
-        except (KeyError, TypeError, json.JSONDecodeError) as error:
+        except FileError:
+            raise
+        except (KeyError, TypeError, ValueError) as error:
             raise FileError(
                 f"{path} holds arrays but no saved decomposition ({type(error).__name__}: {error});"
                 " Decomposition.load reads files that Decomposition.save wrote"

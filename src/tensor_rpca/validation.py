@@ -34,7 +34,10 @@ def check_tensor(Z: ArrayLike, mask: ArrayLike | None) -> tuple[Array, Array | N
     try:
         array = np.asarray(Z)
     except ValueError as error:
-        raise ValueError(f"Z is no rectangular array of numbers: {error}") from None
+        raise ValueError(
+            f"Z is no rectangular array of numbers: {error}; make its rows equally long, with NaN "
+            "for what is missing"
+        ) from None
     _check_kind(array)
     if array.ndim < 2:
         raise ValueError(
@@ -89,8 +92,8 @@ def _check_mask(mask: ArrayLike, shape: tuple[int, ...]) -> Array:
     return known
 
 
-def check_survey(survey: Survey, shape: tuple[int, ...]) -> None:
-    """Refuse infinite entries and whatever has no entry at all."""
+def check_survey(survey: Survey, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    """Refuse infinite entries, entries whose squares are, and whatever has no entry at all."""
     if survey.n_infinite:
         raise ValueError(
             f"Z contains {survey.n_infinite} infinite entries (inf); replace them by NaN to "
@@ -100,6 +103,12 @@ def check_survey(survey: Survey, shape: tuple[int, ...]) -> None:
         raise ValueError(
             "every entry of Z is missing (NaN or mask False); is the mask inverted? "
             "True means observed"
+        )
+    reach = 1e150 if dtype == np.float64 else 1e15
+    if survey.largest > 0 and not 1 / reach < survey.typical < reach:
+        raise ValueError(
+            f"entries of Z are typically {survey.typical:.1e} in size, and their squares leave the "
+            f"range of {dtype}; rescale: decompose Z / {survey.typical:.1e}, then multiply X and S"
         )
     for axis, seen in enumerate(survey.seen):
         if not seen.all():

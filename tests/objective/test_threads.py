@@ -62,16 +62,12 @@ def test_an_exception_lifts_the_limit(nested):
 
 
 # threadpoolctl 3.8 lets one thread alone limit OpenBLAS; others' requests do nothing, silently.
-ONE_CONTROLLER = "threads.py: limits asked for by a second thread are ignored (threadpoolctl 3.8)"
-
-
 def in_another_thread(work):
     """Run to the end in a thread; what it raises is raised here."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(work).result(timeout=60)
 
 
-@pytest.mark.xfail(strict=True, reason=ONE_CONTROLLER)
 def test_the_limit_holds_in_whatever_thread_it_is_asked_for():
     def work():
         with single_threaded_blas() as n_threads:
@@ -81,16 +77,13 @@ def test_the_limit_holds_in_whatever_thread_it_is_asked_for():
     assert set(blas_threads()) == {3}
 
 
-ignored = pytest.mark.xfail(strict=True, reason=ONE_CONTROLLER)
-
-
 @pytest.mark.parametrize(
     ("enters_first", "leaves_first"),
     [
-        pytest.param("we", "we", marks=ignored),
+        ("we", "we"),
         ("we", "they"),
-        pytest.param("they", "we", marks=ignored),
-        pytest.param("they", "they", marks=ignored),
+        ("they", "we"),
+        ("they", "they"),
     ],
 )
 def test_concurrent_uses_end_in_any_order(enters_first, leaves_first):
@@ -119,7 +112,6 @@ def test_concurrent_uses_end_in_any_order(enters_first, leaves_first):
     assert set(blas_threads()) == {3}
 
 
-@pytest.mark.xfail(strict=True, reason=ONE_CONTROLLER)
 def test_many_threads_come_and_go():
     def work(_):
         seen = []

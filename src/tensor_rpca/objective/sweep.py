@@ -228,6 +228,7 @@ class Sweep:
             return
         self._plan = plan_sweep(self._Z.shape, rank, whole)
         self._planned = rank, whole
+        self._spare: list[list[Array]] = []
         n_workers = min(self._n_threads, len(self._plan.chunks))
         rows, columns = self._plan.rows, self._plan.columns
         self._workspaces = [_Workspace(rows, columns, rank, self._dtype) for _ in range(n_workers)]
@@ -277,8 +278,10 @@ class Sweep:
         n_workers = len(self._workspaces)
         shared = G[plan.chunk_mode] if disjoint else None  # chunks own disjoint rows of it
         free: SimpleQueue[list[Array]] = SimpleQueue()
+        fit = self._spare and [a.shape for a in self._spare[0]] == [g.shape for g in G]
         for _ in range(n_workers + 2):
-            free.put([shared if g is shared else np.zeros_like(g) for g in G])
+            kept = self._spare.pop() if fit else map(np.zeros_like, G)
+            free.put([shared if g is shared else part for g, part in zip(G, kept, strict=True)])
         lock = threading.Lock()
         waiting: dict[int, tuple[float, list[Array]]] = {}
         losses: list[float] = []
@@ -286,32 +289,34 @@ class Sweep:
         failed = threading.Event()
 
         def worker(work: _Workspace) -> None:
-            while True:
-                partial = free.get()
-                with lock:
-                    index, chunk = next(todo, (-1, ()))
-                if index < 0 or failed.is_set():
-                    free.put(partial)
-                    return
-                try:
-                    loss = sum(visit(box, work, partial) for box in chunk)
-                except BaseException:
-                    failed.set()
-                    free.put(partial)
-                    raise
-                with lock:
-                    waiting[index] = loss, partial
-                    while len(losses) in waiting:
-                        loss, done = waiting.pop(len(losses))
-                        losses.append(loss)
-                        for g, part in zip(G, done, strict=True):
-                            if g is not shared:
-                                g += part
-                                part[...] = 0
-                        free.put(done)
+            partial = free.get()
+            try:
+                while not failed.is_set():
+                    with lock:
+                        index, chunk = next(todo, (-1, ()))
+                    if index < 0:
+                        break
+                    waiting[index] = sum(visit(box, work, partial) for box in chunk), partial
+                    with lock:
+                        while len(losses) in waiting:
+                            loss, done = waiting.pop(len(losses))
+                            losses.append(loss)
+                            for g, part in zip(G, done, strict=True):
+                                if g is not shared:
+                                    g += part
+                                    part[...] = 0
+                            free.put(done)
+                    partial = free.get()
+            except BaseException:
+                failed.set()
+                raise
+            finally:
+                # Whoever ends hands an accumulator on, so that nobody waits for one in vain.
+                free.put(partial)
 
-        assert self._pool is not None
-        others = [self._pool.submit(worker, work) for work in self._workspaces[1:]]
+        others = []
+        if self._pool is not None:
+            others = [self._pool.submit(worker, work) for work in self._workspaces[1:]]
         try:
             worker(self._workspaces[0])
         finally:
@@ -319,6 +324,8 @@ class Sweep:
                 other.exception()  # waits; the result below raises
         for other in others:
             other.result()
+        if G[0].size:  # all zero again, and as good as new
+            self._spare = [free.get() for _ in range(n_workers + 2)]
         return math.fsum(losses)
 
 

@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 
 import scipy.linalg  # noqa: F401  (its BLAS must be loaded before the controller looks)
-from threadpoolctl import ThreadpoolController
+import threadpoolctl
 
 _lock = threading.Lock()
 _active = 0
@@ -22,8 +22,8 @@ _n_threads = 1
 
 
 @cache
-def _controller() -> ThreadpoolController:
-    return ThreadpoolController()
+def _controller() -> threadpoolctl.ThreadpoolController:
+    return threadpoolctl.ThreadpoolController()
 
 
 @contextmanager
@@ -37,6 +37,7 @@ def single_threaded_blas() -> Iterator[int]:
     with _lock:
         if _active == 0:
             blas = _controller().select(user_api="blas")
+            _take_control()
             _n_threads = max((pool["num_threads"] for pool in blas.info()), default=1)
             _limiter = blas.limit(limits=1)
         _active += 1
@@ -47,4 +48,17 @@ def single_threaded_blas() -> Iterator[int]:
         with _lock:
             _active -= 1
             if _active == 0:
+                _take_control()
                 _limiter.restore_original_limits()
+                _take_control()
+
+
+def _take_control() -> None:
+    """Let whichever thread comes next set limits.
+
+    From version 3.8 on, threadpoolctl ignores requests by any but the first thread that made
+    one. Our lock and count already keep the threads that come here from disagreeing.
+    """
+    release = getattr(threadpoolctl.OpenBLASController, "clear_controlling_thread", None)
+    if release is not None:
+        release(force=True)

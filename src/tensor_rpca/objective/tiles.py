@@ -19,6 +19,8 @@ TILE_ENTRIES = 2**17
 # Entries times components that pay for waking another thread: a few tenths of a millisecond.
 CHUNK_WORK = 2_000_000
 MAX_CHUNKS = 256
+# Smaller tensors get smaller tiles, until there are as many as this for threads to share.
+ENOUGH_TILES = 16
 
 
 @dataclass(frozen=True)
@@ -46,18 +48,19 @@ def plan_sweep(shape: tuple[int, ...], rank: int, whole: tuple[int, ...] = ()) -
         range(1, len(shape)), key=lambda s: (math.prod(shape[:s]) + math.prod(shape[s:]), -s)
     )
     # Both sides of a tile stay long, or its matrix products would be starved for data.
-    longest = max(math.isqrt(TILE_ENTRIES), TILE_ENTRIES // math.prod(shape[:split]))
+    affordable = max(1, min(math.prod(shape) * rank // CHUNK_WORK, MAX_CHUNKS))
+    entries = min(TILE_ENTRIES, math.prod(shape) // min(affordable, ENOUGH_TILES))
+    longest = max(math.isqrt(entries), entries // math.prod(shape[:split]))
     right = _fit(shape[split:], longest)
-    tile = _fit(shape[:split], TILE_ENTRIES // math.prod(right)) + right
+    tile = _fit(shape[:split], entries // math.prod(right)) + right
     if whole:
         rows = math.prod(shape[k] for k in whole)
         # As many columns as rows, or products of the tile would be mostly their results.
-        columns = max(rows, TILE_ENTRIES // rows)
+        columns = max(rows, entries // rows)
         cut = _fit(tuple(1 if k in whole else d for k, d in enumerate(shape)), columns)
         tile = tuple(d if k in whole else cut[k] for k, d in enumerate(shape))
 
     pieces = [max(1, round(d / t)) for d, t in zip(shape, tile, strict=True)]
-    affordable = max(1, min(math.prod(shape) * rank // CHUNK_WORK, MAX_CHUNKS))
     n_chunks = [min(n, affordable) for n in pieces]
     mode = n_chunks.index(max(n_chunks))
 

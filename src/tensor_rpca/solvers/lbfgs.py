@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -31,6 +32,7 @@ class Solution:
     n_iter: int
     converged: bool
     message: str
+    relative_gradient: float
 
 
 def lbfgs(
@@ -48,24 +50,25 @@ def lbfgs(
     iterations, when rounding errors allow no further decrease, or when
     ``on_iteration(iteration, x, value)`` returns True.
     """
-    if max_iter == 0:
-        return Solution(start, 0, False, "no iteration was asked for (max_iter=0)")
     reason = ""
     n_iter = 0
+    reached = math.nan
 
     def after_iteration(intermediate_result: Any) -> None:
-        nonlocal reason, n_iter
+        nonlocal reason, n_iter, reached
         n_iter += 1
+        reached = objective.relative_gradient
         wants_stop = on_iteration is not None and on_iteration(
             n_iter, intermediate_result.x, float(intermediate_result.fun)
         )
-        if objective.relative_gradient <= tol:
-            reason = f"stationary: relative gradient {objective.relative_gradient:.1e} <= {tol:g}"
+        if reached <= tol:
+            reason = f"stationary: relative gradient {reached:.1e} <= {tol:g}"
         elif wants_stop:
             reason = "stopped by the callback"
         if reason:
             raise StopIteration
 
+    max_evaluations = 20 * max_iter + 100
     found = minimize(
         objective,
         start,
@@ -76,13 +79,21 @@ def lbfgs(
         options={
             "maxcor": memory,
             "maxiter": max_iter,
-            "maxfun": 20 * max_iter + 100,
+            "maxfun": max_evaluations,
             "ftol": 0.0,
             "gtol": 0.0,
         },
     )
-    if reason:
-        return Solution(found.x, n_iter, reason.startswith("stationary"), reason)
-    if n_iter >= max_iter:
-        return Solution(found.x, n_iter, False, f"stopped after max_iter={max_iter} iterations")
-    return Solution(found.x, n_iter, True, "rounding errors allow no further decrease")
+    if n_iter == 0:  # nothing but the start has been looked at
+        reached = objective.relative_gradient if not found.jac.any() else math.nan
+    converged = reason.startswith("stationary")
+    if not reason and not math.isfinite(found.fun):
+        reason = "the objective overflows at the start; start from smaller factors"
+    elif not reason and found.nit == 0 and not found.jac.any():
+        converged, reason = True, "the gradient vanishes at the start"
+    elif not reason and n_iter >= max_iter:
+        reason = f"stopped after max_iter={max_iter} iterations"
+    elif not reason:
+        converged = n_iter > 0 and found.nfev < max_evaluations
+        reason = "rounding errors allow no further decrease"
+    return Solution(found.x, n_iter, converged, reason, reached)
