@@ -75,6 +75,7 @@ def test_the_gap_of_a_matrix_bounds_what_is_left_to_gain(max_iter, missing):
     found = solve(MATRIX, rank=20, Z=Z, max_iter=max_iter, tol=1e-8)
     excess = (found.objective - optimum) / found.objective
     assert -1e-9 <= excess <= found.certificate.gap
+    assert excess >= found.certificate.excess - 1e-9
     if max_iter == 1000:
         assert found.certificate.gap < 1e-6
         assert found.certificate.verdict == "global"
@@ -132,6 +133,9 @@ def test_an_orthogonal_component_left_out_pulls_with_its_weight(shape):
     assert certificate.verdict == "not global"
     assert certificate.spectral_lower == pytest.approx(5, rel=1e-3)
     assert certificate.spectral_upper == pytest.approx(5, rel=1e-9)
+    # (5 - 1)^2 / 2 + (2 - 1)^2 / 2 is left to gain, of which the first is proven.
+    value = primal_value(T.to_dense(), X.to_dense(), X.weights, 1.0, 6.0)
+    assert certificate.excess == pytest.approx(8 / value, rel=1e-3)
 
 
 @pytest.mark.parametrize("factor", [0.0, 0.5, 0.9, 1.1, 2.0])
@@ -142,6 +146,7 @@ def test_the_solution_times_a_factor(factor):
     certificate = certify(Z, X, 1.0, 6.0)
     best, value = (primal_value(Z, x.to_dense(), x.weights, 1.0, 6.0) for x in (optimal, X))
     assert (value - best) / value <= certificate.gap <= 1
+    assert (value - best) / value >= certificate.excess - 1e-12
     assert certificate.verdict != "global"
     if 0 < factor < 1:
         assert certificate.verdict in ("not global", "unknown")
@@ -173,6 +178,7 @@ def test_certificates_of_any_point(point):
         return  # refused
     certificate = certify(Z, X, lambda_x, lambda_s, all_unfoldings=True)
     assert 0 <= certificate.gap_estimate <= certificate.gap <= 1
+    assert 0 <= certificate.excess <= certificate.gap
     assert 0 <= certificate.spectral_lower <= certificate.spectral_upper
     expected, upper = dense_certificate(Z, X.to_dense(), X.weights, lambda_x, lambda_s)
     # All unfoldings are at least as good as those of single modes, and for K <= 3 these are all.

@@ -66,6 +66,9 @@ class Certificate:
     vanished : int
         Components of the rank bound that came out as zero. By Proposition 7 of the paper a
         local minimiser that has one is global.
+    excess : float
+        And by at least this fraction: what a component along the best direction found gains
+        for certain. Proven.
     gap_estimate : float
         What ``gap`` would be if ``spectral_lower`` were the norm itself; no bound.
     spectral_lower, spectral_upper : float
@@ -77,14 +80,15 @@ class Certificate:
     gap: float
     stationarity: float
     vanished: int
+    excess: float = math.nan
     gap_estimate: float = math.nan
     spectral_lower: float = math.nan
     spectral_upper: float = math.nan
 
     def __repr__(self) -> str:
         return (
-            f"Certificate({self.verdict}: gap <= {self.gap:.1e}, estimated "
-            f"{self.gap_estimate:.1e}; spectral norm {self.spectral_lower:.6g} to "
+            f"Certificate({self.verdict}: {self.excess:.1e} to {self.gap:.1e} above the minimum, "
+            f"estimated {self.gap_estimate:.1e}; spectral norm {self.spectral_lower:.6g} to "
             f"{self.spectral_upper:.6g}; relative gradient {self.stationarity:.1e}, "
             f"{self.vanished} vanished components)"
         )
@@ -239,8 +243,10 @@ def weigh(point: Point, norm: SpectralNorm, vanished: int) -> Certificate:
     doubt = _rounding(point, norm)
     primal = point.lambda_x * float(point.weights.sum()) + point.loss
     upper, lower = norm.upper + doubt, max(0.0, norm.lower - doubt)
-    error = 0.0
+    error = excess = 0.0
     if primal > 0:
+        # huber(Z - X - w u) <= huber(Z - X) - w <D, u> + w^2 / 2 for any u of norm 1.
+        excess = max(0.0, lower - point.lambda_x) ** 2 / 2 / primal
         # An error of <D, X> by doubt * sum(weights) is one of the gap; so is that of the loss.
         size = math.prod(len(a) for a in point.factors)
         error = EPS * size + doubt * float(point.weights.sum()) / primal
@@ -260,6 +266,7 @@ def weigh(point: Point, norm: SpectralNorm, vanished: int) -> Certificate:
         gap,
         point.stationarity,
         vanished,
+        excess=excess,
         gap_estimate=estimate,
         spectral_lower=lower / point.lambda_x,
         spectral_upper=upper / point.lambda_x,
