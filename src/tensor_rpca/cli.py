@@ -32,6 +32,13 @@ Force = Annotated[bool, typer.Option("--force", help="Overwrite existing output.
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="No progress and no table.")]
 
 
+INTERRUPTED = 130  # what Typer returns for a KeyboardInterrupt
+
+
+class _SavedError(Exception):
+    """Interrupted, and the point reached is saved."""
+
+
 class RefusalError(Exception):
     """A message for the user; the command ends with exit code 2."""
 
@@ -39,9 +46,12 @@ class RefusalError(Exception):
 def main() -> None:
     """Run the command line."""
     try:
-        app(standalone_mode=False)
-    except typer.Exit as stop:
-        sys.exit(stop.exit_code)
+        code = app(standalone_mode=False)
+        if code == INTERRUPTED:
+            raise KeyboardInterrupt
+        sys.exit(code or 0)
+    except _SavedError:
+        sys.exit(130)
     except (KeyboardInterrupt, typer.Abort):
         print("interrupted; nothing was written", file=sys.stderr)
         sys.exit(130)
@@ -94,11 +104,17 @@ def decompose_command(
     Ctrl-C stops after the running iteration and saves the point reached.
     """
     from tensor_rpca.decomposition import decompose
+    from tensor_rpca.files import refuse_absent
     from tensor_rpca.io import read_tensor
 
+    if not source.name:
+        raise RefusalError(f"{source} is a folder; name a file in it")
+    if out is not None and not out.name:
+        raise RefusalError(f"{out} is a folder; name a file in it")
     target = out or source.with_name(f"{source.stem}.decomposition.npz")
     if target.suffix != ".npz":
         target = target.with_name(target.name + ".npz")
+    refuse_absent(source)
     _refuse_unwritable(target, force)
     Z = read_tensor(source, array)
     with _interruptible() as interrupted:
@@ -122,7 +138,7 @@ def decompose_command(
         _print_table(summary)
     if interrupted:
         print(f"interrupted: the point reached is in {written}", file=sys.stderr)
-        raise typer.Exit(130)
+        raise _SavedError
 
 
 @app.command("demo")
@@ -174,7 +190,7 @@ def _refuse_unwritable(target: Path, force: bool) -> None:
     """Find out before hours of work whether the result can be kept."""
     from tensor_rpca.files import refuse_unwritable
 
-    if target.exists() and not force:
+    if target.is_file() and not force:
         raise RefusalError(f"{target} exists; --force overwrites it, -o names another file")
     refuse_unwritable(target)
 
@@ -231,6 +247,7 @@ def _summary(result: Decomposition, written: Path) -> dict[str, Any]:
 def _print_table(summary: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     for name, value in summary.items():
@@ -246,5 +263,5 @@ def _print_table(summary: dict[str, Any]) -> None:
             text = f"{value:,}"
         else:
             text = str(value)
-        table.add_row(name.replace("_", " "), text)
+        table.add_row(name.replace("_", " "), Text(text))
     Console().print(table)

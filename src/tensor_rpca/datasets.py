@@ -101,7 +101,8 @@ def flickering_scene(
     X = np.einsum("tr,yr,xr->tyx", time, down, across)
     S = np.zeros_like(X)
     for walker in range(3):
-        size, row = 8 + 2 * walker, int(generator.integers(height // 3, height - 14))
+        size, end = 8 + 2 * walker, max(1, height - 14)
+        row = int(generator.integers(min(height // 3, end - 1), end))
         brightness = (0.8, -0.7, 0.6)[walker]
         for frame in range(frames):
             column = int((frame / frames * 1.6 - 0.3 * walker) * width)

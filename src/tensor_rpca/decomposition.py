@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -19,12 +21,17 @@ from tensor_rpca.objective.sweep import Sweep
 from tensor_rpca.objective.threads import single_threaded_blas
 from tensor_rpca.progress import progress_bar
 from tensor_rpca.result import Decomposition, State, coo_from_parts
+from tensor_rpca.solvers import auto
 from tensor_rpca.solvers.lbfgs import Solution, lbfgs
+from tensor_rpca.solvers.polish import NOISE_SCALES
+from tensor_rpca.solvers.workbench import Workbench
 
 Array = NDArray[Any]
 Callback = Callable[[State], Any]
 
 SOLVERS = ("auto", "lbfgs")
+# Without noise, what still counts as an outlier, in units of a typical entry.
+SMALLEST_OUTLIER = 1e-6
 
 
 def decompose(
@@ -105,7 +112,7 @@ def decompose(
         rank = validation.check_rank(rank, shape)
     begin_at = None if init is None else validation.check_init(init, shape, rank)
     bound = begin_at.rank if begin_at is not None else rank or defaults.default_rank(shape)
-    max_iter = defaults.MAX_ITER if max_iter is None else validation.check_max_iter(max_iter)
+    max_iter = None if max_iter is None else validation.check_max_iter(max_iter)
     single = array.dtype.kind == "f" and array.dtype.itemsize <= 4
     dtype = np.dtype(np.float32 if single else np.float64)
     tol = defaults.default_tol(dtype) if tol is None else validation.check_tol(tol)
@@ -119,32 +126,45 @@ def decompose(
         # All that follows sees Z in units of a typical entry: equivariance costs nothing.
         unit = survey.typical if survey.typical > 0 else 1.0
         sweep.measure_in(unit)
-        weight_s = defaults.default_lambda_s() if given_s is None else given_s / unit
-        weight_x = defaults.default_lambda_x(weight_s, shape) if given_x is None else given_x / unit
-        objective = FactorisedObjective(sweep, shape, bound, weight_x, weight_s, dtype)
-        start = objective.pack(_start(begin_at, unit, shape, bound, generator))
-        recorder = _Recorder(objective, dtype, unit, began, callback)
+        recorder = _Recorder(dtype, unit, began, callback)
+        start = None if begin_at is None else _in_units(begin_at, unit)
         if survey.largest == 0:
-            solution = Solution(np.zeros_like(start), 0, True, "Z is zero, and so are X and S", 0.0)
+            found = _zero(shape, given_x, given_s)
+        elif solver == "auto" and given_x is None and given_s is None:
+            bench = Workbench(sweep, shape, dtype, max_iter, recorder.watch)
+            with progress_bar(progress, max_iter) as recorder.bar:
+                found = _without_weights(bench, bound, generator, start)
         else:
-            with progress_bar(progress, max_iter) as bar:
+            weight_s = defaults.default_lambda_s() if given_s is None else given_s / unit
+            weight_x = (
+                defaults.default_lambda_x(weight_s, shape) if given_x is None else given_x / unit
+            )
+            limit = max_iter or defaults.MAX_ITER
+            objective = FactorisedObjective(sweep, shape, bound, weight_x, weight_s, dtype)
+            begin = objective.pack(start or _random_start(shape, bound, generator))
+            with progress_bar(progress, limit) as recorder.bar:
                 solution = lbfgs(
                     objective,
-                    start,
-                    max_iter=max_iter,
+                    begin,
+                    max_iter=limit,
                     tol=tol,
-                    on_iteration=recorder.also(bar),
+                    on_iteration=partial(recorder.watch, objective),
                 )
-        factors = [a.astype(dtype) for a in objective.unpack(solution.x)]
-        X = alive(components(factors))
-        balanced = X.balanced_factors()
-        loss, coords, values = sweep.sparse_part(balanced, weight_s)
+            found = _Found(
+                objective.unpack(solution.x),
+                weight_x,
+                weight_s,
+                solution,
+                objective.n_evaluations,
+            )
+        X = alive(components([a.astype(dtype) for a in found.factors]))
+        loss, coords, values = sweep.sparse_part(X.balanced_factors(), found.lambda_s)
         values *= dtype.type(unit)
 
-    value = weight_x * float(X.weights.sum(dtype=np.float64)) + loss
+    value = found.lambda_x * float(X.weights.sum(dtype=np.float64)) + loss
     low_rank = KruskalTensor(X.weights * dtype.type(unit), X.factors)
-    lambda_x = weight_x * unit if given_x is None else given_x
-    lambda_s = weight_s * unit if given_s is None else given_s
+    lambda_x = found.lambda_x * unit if given_x is None else given_x
+    lambda_s = found.lambda_s * unit if given_s is None else given_s
     certificate = certify(
         array, low_rank, lambda_x, lambda_s, known, vanished=bound - X.rank, unit=unit
     )
@@ -154,14 +174,51 @@ def decompose(
         lambda_x=lambda_x,
         lambda_s=lambda_s,
         objective=value * unit * unit,
-        n_iter=solution.n_iter,
-        n_evaluations=objective.n_evaluations,
-        converged=solution.converged,
-        message=solution.message,
+        n_iter=found.solution.n_iter,
+        n_evaluations=found.n_evaluations,
+        converged=found.solution.converged,
+        message=found.solution.message,
         history=recorder.history(),
         certificate=certificate,
         seconds=time.perf_counter() - began,
     )
+
+
+@dataclass
+class _Found:
+    """What a solve ends with, in units of a typical entry."""
+
+    factors: list[Array]
+    lambda_x: float
+    lambda_s: float
+    solution: Solution
+    n_evaluations: int
+
+
+def _zero(shape: tuple[int, ...], given_x: float | None, given_s: float | None) -> _Found:
+    """The answer to Z = 0."""
+    weight_s = given_s or defaults.default_lambda_s()
+    weight_x = given_x or defaults.default_lambda_x(weight_s, shape)
+    message = "Z is zero, and so are X and S"
+    solution = Solution(np.empty(0), 0, True, message, 0.0)
+    return _Found([np.zeros((d, 1)) for d in shape], weight_x, weight_s, solution, 0)
+
+
+def _without_weights(
+    bench: Workbench, rank: int, generator: Any, start: list[Array] | None
+) -> _Found:
+    """Run the default solver, and say which weights its answer corresponds to."""
+    best = auto.solve(bench, rank, generator, start)
+    noise = min(best.noise, 1.0)
+    # Entries beyond three standard deviations of the noise are outliers.
+    weight_s = max(NOISE_SCALES * noise, SMALLEST_OUTLIER)
+    message = bench.stopped or (
+        f"{best.surplus:,} more entries fit than there are free parameters; noise {noise:.1e} "
+        "of a typical entry"
+    )
+    solution = Solution(np.empty(0), bench.n_iter, not bench.stopped, message, math.nan)
+    weight_x = defaults.default_lambda_x(weight_s, bench.shape)
+    return _Found(best.X.balanced_factors(), weight_x, weight_s, solution, bench.n_evaluations)
 
 
 @contextmanager
@@ -170,16 +227,14 @@ def _sweep(Z: Array, mask: Array | None, dtype: np.dtype[Any]) -> Iterator[Sweep
         yield sweep
 
 
-def _start(
-    init: KruskalTensor | None,
-    unit: float,
-    shape: tuple[int, ...],
-    rank: int,
-    generator: np.random.Generator | np.random.RandomState,
+def _in_units(init: KruskalTensor, unit: float) -> list[Array]:
+    return KruskalTensor(init.weights / unit, init.factors).balanced_factors()
+
+
+def _random_start(
+    shape: tuple[int, ...], rank: int, generator: np.random.Generator | np.random.RandomState
 ) -> list[Array]:
-    """Factors to start from, in units of a typical entry; random ones fill X with entries ~ 1."""
-    if init is not None:
-        return KruskalTensor(init.weights / unit, init.factors).balanced_factors()
+    """Factors to start from, such that X has entries of about 1, a typical entry."""
     size = rank ** (-0.5 / len(shape))
     return [size * generator.standard_normal((d, rank)) for d in shape]
 
@@ -207,50 +262,30 @@ def alive(X: KruskalTensor) -> KruskalTensor:
 class _Recorder:
     """Writes the history and shows users the state, both in the units of Z."""
 
-    def __init__(
-        self,
-        objective: FactorisedObjective,
-        dtype: np.dtype[Any],
-        unit: float,
-        began: float,
-        callback: Callback | None,
-    ):
-        self._objective = objective
+    def __init__(self, dtype: np.dtype[Any], unit: float, began: float, callback: Callback | None):
         self._dtype = dtype
         self._unit = unit
         self._began = began
         self._callback = callback
         self._rows: list[tuple[float, float, float]] = []
+        self.bar: Callback | None = None
 
-    def also(self, bar: Callback | None) -> Callable[[int, Array, float], bool]:
-        """Return what a solver calls after each iteration."""
-        listeners = [f for f in (bar, self._callback) if f is not None]
+    def watch(self, objective: FactorisedObjective, iteration: int, x: Array, value: float) -> bool:
+        """Note an iteration; return True if the user wants to stop."""
+        value *= self._unit * self._unit
+        slope = objective.relative_gradient
+        self._rows.append((value, slope, time.perf_counter() - self._began))
+        listeners = [f for f in (self.bar, self._callback) if f is not None]
+        if not listeners:
+            return False
+        state = State(iteration, value, slope, partial(self._count, objective, x.copy()))
+        answers = [f(state) for f in listeners]
+        # Only True stops: a callback that happens to return something else goes on.
+        return any(isinstance(a, bool | np.bool_) and bool(a) for a in answers)
 
-        def on_iteration(iteration: int, x: Array, value: float) -> bool:
-            self._rows.append(
-                (
-                    value * self._unit * self._unit,
-                    self._objective.relative_gradient,
-                    time.perf_counter() - self._began,
-                )
-            )
-            if not listeners:
-                return False
-            state = State(
-                iteration,
-                value * self._unit * self._unit,
-                self._objective.relative_gradient,
-                partial(self._count, x.copy()),
-            )
-            answers = [f(state) for f in listeners]
-            # Only True stops: a callback that happens to return something else goes on.
-            return any(isinstance(a, bool | np.bool_) and bool(a) for a in answers)
-
-        return on_iteration
-
-    def _count(self, x: Array) -> int:
+    def _count(self, objective: FactorisedObjective, x: Array) -> int:
         typed = x.astype(self._dtype, copy=False)
-        return alive(components(self._objective.unpack(typed))).rank
+        return alive(components(objective.unpack(typed))).rank
 
     def history(self) -> dict[str, NDArray[np.float64]]:
         """One entry an iteration."""

@@ -140,8 +140,9 @@ class TensorRPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         """
         check_is_fitted(self)
         array, known = _check(Z, mask)
-        validate_data(self, Z, skip_check_array=True, reset=False)
         expected = self.low_rank_.shape[1:]
+        if len(expected) == 1:
+            validate_data(self, Z, skip_check_array=True, reset=False)
         if array.shape[1:] != expected:
             raise ValueError(
                 f"samples have shape {array.shape[1:]}, but TensorRPCA was fitted to samples of "

@@ -96,7 +96,7 @@ def refuse_absent(path: Path) -> None:
 
 def unreadable(path: Path, error: Exception) -> FileError:
     """Say what is the matter with a file in its reader's terms."""
-    if "pickle" in str(error).lower():
+    if any(word in str(error) for word in ("pickle", "Pickle", "Python objects")):
         return FileError(
             f"{path} contains pickled Python objects, which could run code and are refused; "
             "save plain numbers instead: np.save(path, np.asarray(Z, dtype=float))"

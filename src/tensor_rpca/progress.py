@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def progress_bar(shown: bool, max_iter: int) -> Iterator[Callable[[State], Any] | None]:
+def progress_bar(shown: bool, max_iter: int | None) -> Iterator[Callable[[State], Any] | None]:
     """Yield a callback that draws iteration, objective, components alive and time left."""
     if not shown:
         yield None

@@ -34,6 +34,8 @@ class FactorisedObjective:
         In the sweep's units.
     dtype : float64 or float32
         Of the factors; the vector itself is float64, as SciPy's L-BFGS works in it.
+    loss : str
+        Of :data:`tensor_rpca.objective.kernels.LOSSES`; "huber" makes it (marg).
     """
 
     def __init__(
@@ -44,6 +46,7 @@ class FactorisedObjective:
         lambda_x: float,
         lambda_s: float,
         dtype: np.dtype[Any],
+        loss: str = "huber",
     ):
         self._sweep = sweep
         self._lambda_x = lambda_x
@@ -51,6 +54,7 @@ class FactorisedObjective:
         self._shapes = [(d, rank) for d in shape]
         self._edges = np.cumsum([0, *(d * rank for d in shape)]).tolist()
         self._dtype = dtype
+        self._loss = loss
         self._column = np.empty(rank)
         self.n_evaluations = 0
         self.relative_gradient = math.inf
@@ -73,7 +77,7 @@ class FactorisedObjective:
         typed = x.astype(self._dtype, copy=False)
         gradient = np.empty_like(typed)
         factors, gradients = self.unpack(typed), self.unpack(gradient)
-        value = self._sweep.loss_and_gradient(factors, gradients, self._lambda_s)
+        value = self._sweep.loss_and_gradient(factors, gradients, self._lambda_s, self._loss)
         of_fit = of_penalty = of_both = 0.0
         for a, g in zip(factors, gradients, strict=True):
             penalty, fit2, penalty2, both2 = kernels.add_penalty(

@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensor_rpca.objective import kernels
+from tensor_rpca.objective.tally import Tally
 from tensor_rpca.objective.tiles import Box, box_shape, plan_sweep
 
 Array = NDArray[Any]
@@ -122,13 +123,15 @@ class Sweep:
         factors: Sequence[Array],
         gradients: Sequence[Array],
         threshold: float,
+        loss: str = "huber",
         directions: Sequence[Array] | None = None,
     ) -> float:
-        """Huber loss of the residual; overwrites ``gradients``, arrays like the factors.
+        """Loss of the residual; overwrites ``gradients``, arrays like the factors.
 
         With ``directions``, arrays of shapes (d_k, n), column s of ``gradients[k]`` becomes
-        ``clip(X - Z)`` contracted with column s of all directions but the k-th.
+        the loss's derivative contracted with column s of all directions but the k-th.
         """
+        residual = kernels.LOSSES[loss]
         A = [np.ascontiguousarray(factors[k]) for k in self._axes]
         B = A if directions is None else [np.ascontiguousarray(directions[k]) for k in self._axes]
         G = [gradients[k] for k in self._axes]
@@ -137,9 +140,8 @@ class Sweep:
 
         def visit(box: Box, work: _Workspace, partial: Sequence[Array]) -> float:
             L, P, X, Z = self._form(box, A, work)
-            loss: float = kernels.clip_residual(X, Z, self._per_unit, limit)
-            split = self._plan.split
-            parts, into = _cut(B, box), _cut(partial, box)
+            value: float = residual(X, Z, self._per_unit, limit)
+            split, parts, into = self._plan.split, _cut(B, box), _cut(partial, box)
             left, right = parts[:split], parts[split:]
             if B is A:  # L will have served by then: its buffer takes its gradient
                 dL, dP = work.L[: len(L)], work.dP[: len(P)]
@@ -148,7 +150,7 @@ class Sweep:
                 dL, dP = _room(left), _room(right)
             _pull_back(np.matmul(X.T, L, out=dP), right, into[split:])
             _pull_back(np.matmul(X, P, out=dL), left, into[:split])
-            return loss
+            return value
 
         return self._run(visit, G)
 
@@ -170,8 +172,7 @@ class Sweep:
         def visit(box: Box, work: _Workspace, partial: Sequence[Array]) -> float:
             _, _, X, Z = self._form(box, A, work)
             loss: float = kernels.clip_residual(X, Z, self._per_unit, limit)
-            M = X.reshape(box_shape(box)).transpose(order).reshape(m, -1)
-            M = M.astype(np.float64, copy=False)
+            M = X.reshape(box_shape(box)).transpose(order).reshape(m, -1).astype(float, copy=False)
             partial[0][...] += M @ M.T
             return loss
 
@@ -217,6 +218,21 @@ class Sweep:
 
         self._run(fill, self._nothing())
         return loss, tuple(coords[self._axes.index(k)] for k in range(len(A))), values
+
+    def tally(self, factors: Sequence[Array]) -> Tally:
+        """How large the residuals Z - X are."""
+        A = [np.ascontiguousarray(factors[k]) for k in self._axes]
+        self._prepare(A[0].shape[1])
+        parts: dict[tuple[int, ...], Array] = {}
+
+        def visit(box: Box, work: _Workspace, partial: Sequence[Array]) -> float:
+            _, _, X, Z = self._form(box, A, work)
+            bins = parts[_corner(box)] = np.zeros((kernels.N_BINS, 2))
+            kernels.tally_residual(X, Z, self._per_unit, bins)
+            return 0.0
+
+        self._run(visit, self._nothing())
+        return Tally(np.sum([parts[corner] for corner in sorted(parts)], axis=0))
 
     def _nothing(self) -> list[Array]:
         """Stand-ins for gradients where a pass computes none."""

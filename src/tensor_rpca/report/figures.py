@@ -52,7 +52,8 @@ def separation_figure(Z: Array, result: Decomposition, path: Path, frames: list[
         course = result.low_rank.weights[r] * result.low_rank.factors[0][:, r]
         time.plot(course, label=f"component {r + 1}")
     time.set(title="Heaviest components along axis 0", xlabel="slice", ylabel="weight")
-    time.legend(fontsize="x-small", ncols=2)
+    if result.low_rank.rank:
+        time.legend(fontsize="x-small", ncols=2)
     convergence.semilogy(np.arange(1, result.n_iter + 1), result.history["objective"])
     convergence.set(title="Convergence", xlabel="iteration", ylabel="objective")
     with written_whole(path) as temporary:

@@ -2,9 +2,9 @@
 
     min over a   sum_j huber(z_j - (P a)_j; lambda_s),    huber(e; t) = min(e^2/2, t|e| - t^2/2)
 
-The loss is piecewise quadratic, so Newton's method ends exactly once it has the right
-pieces. Where a Newton step does not descend, the sample takes one of iteratively
-reweighted least squares, which always does.
+The loss is piecewise quadratic and convex. Newton's method with an exact line search ends
+once it has the right pieces; it starts as least squares, and the threshold falls to its
+target as a sample gets them right, so that few pieces change at a time.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ Array = NDArray[Any]
 BLOCK_FLOATS = 2**22
 # Relative to lambda_s and the residual's size; rounding keeps gradients above 1e-13 or so.
 TOLERANCE = 1e-11
+EPS = float(np.finfo(np.float64).eps)
 
 
 def huber_regression(
@@ -45,7 +46,7 @@ def huber_regression(
     """
     # Orthonormal columns make one damping fit all directions.
     Q, R = scipy.linalg.qr(P.astype(np.float64, copy=False), mode="economic")
-    u, s, vt = scipy.linalg.svd(R)
+    u, s, vt = scipy.linalg.svd(R, full_matrices=False)
     kept = s > 1e-12 * s.max(initial=0.0)
     Q = Q @ u[:, kept]
     back = vt[kept] / s[kept, None]
@@ -61,34 +62,62 @@ def _solve_block(Z: Array, Q: Array, threshold: float, max_iter: int) -> Array:
     observed = ~np.isnan(Z)
     Z = np.where(observed, Z, 0.0)
     B = _weighted_step(Q, observed, Z @ Q)
+    # Each sample starts as least squares; its threshold falls as it gets its pieces right.
+    current = np.maximum(np.abs(B @ Q.T - Z).max(axis=1, initial=0.0, where=observed), threshold)
     active = np.arange(len(Z))
     for _ in range(max_iter):
-        z, o, b = Z[active], observed[active], B[active]
-        residual = np.where(o, b @ Q.T - z, 0.0)
-        clipped = np.clip(residual, -threshold, threshold)
-        gradient = clipped @ Q
-        size = np.abs(clipped) @ np.abs(Q)
-        moving = (np.abs(gradient) > TOLERANCE * size).any(axis=1)
-        if not moving.any():
+        if not active.size:
             break
-        active, z, o, b = active[moving], z[moving], o[moving], b[moving]
-        residual, clipped, gradient = residual[moving], clipped[moving], gradient[moving]
-        loss = _loss(residual, clipped)
-        moved = b - _weighted_step(Q, o & (np.abs(residual) <= threshold), gradient)
-        worse = ~(_huber(moved, z, o, Q, threshold) < loss)
-        if worse.any():
-            weights = o[worse] * threshold / np.maximum(np.abs(residual[worse]), threshold)
-            moved[worse] = b[worse] - _weighted_step(Q, weights, gradient[worse])
-            stuck = ~(_huber(moved[worse], z[worse], o[worse], Q, threshold) < loss[worse])
-            rested = np.flatnonzero(worse)[stuck]
-            moved[rested] = b[rested]  # rounding allows no further descent
-            B[active] = moved
-            active = np.delete(active, rested)
-            if not active.size:
-                break
-        else:
-            B[active] = moved
+        z, o, b, t = Z[active], observed[active], B[active], current[active, None]
+        residual = np.where(o, b @ Q.T - z, 0.0)
+        clipped = np.clip(residual, -t, t)
+        free = o & (np.abs(residual) <= t)
+        gradient = clipped @ Q
+        rounding = 8 * EPS * ((free * (np.abs(z) + np.abs(residual))) @ np.abs(Q))
+        precision = np.where(t > threshold, 1e-2, TOLERANCE)
+        bound = precision * (np.abs(clipped) @ np.abs(Q)) + rounding
+        moving = (np.abs(gradient) > bound).any(axis=1)
+        last = current[active] <= threshold
+        lower = active[~moving & ~last]
+        current[lower] = np.maximum(threshold, current[lower] / 5)
+        rows = active[moving]
+        if rows.size:
+            step = -_weighted_step(Q, free[moving], gradient[moving])
+            along = np.where(o[moving], step @ Q.T, 0.0)
+            length = _exact_search(residual[moving], along, clipped[moving], t[moving])
+            B[rows] += length[:, None] * step
+        active = active[moving | ~last]
     return B
+
+
+def _exact_search(e: Array, q: Array, clipped: Array, t: Array) -> Array:
+    """The a > 0 at which the loss of ``e + a q`` is least, for every sample.
+
+    Its derivative is continuous and piecewise linear in a: sort the places where an entry
+    enters or leaves the quadratic piece, and interpolate where the derivative changes sign.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        one, two = (-t - e) / q, (t - e) / q
+    enter = np.where(q == 0, -1.0, np.minimum(one, two))
+    leave = np.where(q == 0, -1.0, np.maximum(one, two))
+    q2 = q * q
+    at = np.concatenate([np.maximum(enter, 0.0), np.maximum(leave, 0.0)], axis=1)
+    change = np.concatenate([np.where(enter > 0, q2, 0.0), np.where(leave > 0, -q2, 0.0)], axis=1)
+    order = np.argsort(at, axis=1)
+    at, change = np.take_along_axis(at, order, 1), np.take_along_axis(change, order, 1)
+    slope = np.where((enter <= 0) & (leave > 0), q2, 0.0).sum(axis=1, keepdims=True)
+    slope = slope + np.cumsum(change, axis=1) - change  # before each event
+    start = np.einsum("ij,ij->i", q, clipped)[:, None]
+    derivative = start + np.cumsum(slope * np.diff(at, axis=1, prepend=0.0), axis=1)
+    reached = derivative >= 0
+    first = np.argmax(reached, axis=1)[:, None]
+    before = np.maximum(first - 1, 0)
+    a = np.where(first > 0, np.take_along_axis(at, before, 1), 0.0)
+    d = np.where(first > 0, np.take_along_axis(derivative, before, 1), start)
+    s = np.take_along_axis(slope, first, 1)
+    a = a - np.divide(d, s, out=np.zeros_like(d), where=s > 0)
+    a = np.minimum(a, np.take_along_axis(at, first, 1))
+    return np.where(reached.any(axis=1) & (start[:, 0] < 0), a[:, 0], 0.0)
 
 
 def _weighted_step(Q: Array, weights: Array, gradient: Array) -> Array:
@@ -98,13 +127,3 @@ def _weighted_step(Q: Array, weights: Array, gradient: Array) -> Array:
     hessian += 1e-10 * np.eye(Q.shape[1])
     step: Array = np.linalg.solve(hessian, gradient[:, :, None])[:, :, 0]
     return step
-
-
-def _huber(b: Array, z: Array, observed: Array, Q: Array, threshold: float) -> Array:
-    residual = np.where(observed, b @ Q.T - z, 0.0)
-    return _loss(residual, np.clip(residual, -threshold, threshold))
-
-
-def _loss(residual: Array, clipped: Array) -> Array:
-    loss: Array = np.einsum("ij,ij->i", clipped, residual - 0.5 * clipped)
-    return loss

@@ -17,8 +17,9 @@ Vector = NDArray[np.float64]
 class Objective(Protocol):
     """What a solver may know of its problem."""
 
-    relative_gradient: float
-    n_evaluations: int
+    @property
+    def relative_gradient(self) -> float:
+        """Of the last point; 0 where it is stationary."""
 
     def __call__(self, x: Vector) -> tuple[float, Vector]:
         """Value and gradient at ``x``."""
@@ -42,13 +43,15 @@ def lbfgs(
     max_iter: int,
     tol: float,
     memory: int = 10,
+    flat: float = 0.0,
     on_iteration: Callable[[int, Vector, float], bool] | None = None,
 ) -> Solution:
     """Minimise a smooth function.
 
     Stops when the objective's relative gradient is at most ``tol``, after ``max_iter``
-    iterations, when rounding errors allow no further decrease, or when
-    ``on_iteration(iteration, x, value)`` returns True.
+    iterations, when an iteration lowers the objective by less than ``flat`` times its value,
+    when rounding errors allow no further decrease, or when ``on_iteration(iteration, x, value)``
+    returns True.
     """
     reason = ""
     n_iter = 0
@@ -75,12 +78,12 @@ def lbfgs(
         jac=True,
         method="L-BFGS-B",
         callback=after_iteration,
-        # Zero tolerances: when to stop is decided above, in units that suit any data.
+        # No tolerance on the gradient: that is decided above, in units that suit any data.
         options={
             "maxcor": memory,
             "maxiter": max_iter,
             "maxfun": max_evaluations,
-            "ftol": 0.0,
+            "ftol": flat,
             "gtol": 0.0,
         },
     )

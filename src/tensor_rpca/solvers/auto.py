@@ -1,0 +1,188 @@
+"""The default: recover X and its rank with nothing to tune.
+
+From a small random start with all components allowed, anneal a loss whose outliers fade
+while the atomic norm holds spare components back (anneal.py). Merge components that are one
+and try the few ranks at which their coverage drops (prune.py), each annealed again without
+penalty. Polish the promising ones on the entries that fit (polish.py). Keep what explains
+most: entries fitted beyond the number of free parameters, weighed by how well. If there are
+more such entries than chance can give and noise is absent, that is proof enough; otherwise
+other starts and slower schedules have their turn, until two agree. Last, drop components
+whose entries fit as well without them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tensor_rpca.kruskal import KruskalTensor
+from tensor_rpca.solvers.anneal import anneal, scales
+from tensor_rpca.solvers.polish import NOISE_SCALES, polish
+from tensor_rpca.solvers.prune import drop, keep, likely_ranks, mean_entries, merge_parallel
+from tensor_rpca.solvers.workbench import Factors, Workbench
+
+# Penalty, as a fraction of the scale; ratio of successive scales; iterations a scale.
+SCHEDULES = ((0.5, 0.3, 150), (0.5, 0.5, 250), (0.25, 0.5, 250), (1.0, 0.5, 250), (0.1, 0.8, 400))
+REFIT_SCALES = (0.5, 0.15, 0.05, 0.015, 0.005)
+# Size of a random start's entries of X, in units of a typical entry: small, so that early
+# components grow where Z has something.
+START = 0.1
+# Entries times components beyond which one schedule has to do.
+LARGE = 20_000_000
+# How many of the weakest components are tried for removal at a time.
+WEAKEST = 3
+# Residuals below these, in units of a typical entry, count as fitted before and after polish.
+ROUGHLY = 3e-3
+EXACTLY = 1e-5
+# What a fit to within noise is worth at most, as a number of decimal digits.
+DIGITS = 6.0
+
+
+@dataclass
+class Candidate:
+    """A fit and what speaks for it.
+
+    Attributes
+    ----------
+    X : KruskalTensor
+    noise : float
+        Standard deviation of the entries that fit.
+    surplus, rough_surplus : int
+        Entries fitted, finely and roughly, beyond the number of free parameters.
+    """
+
+    X: KruskalTensor
+    noise: float
+    surplus: int
+    rough_surplus: int
+
+    @property
+    def worth(self) -> float:
+        """Surplus of equations, times the digits to which they hold."""
+        digits = -math.log10(min(max(self.noise, 10**-DIGITS), 1.0))
+        return max(self.surplus, 0) * digits
+
+    @property
+    def proven(self) -> bool:
+        """Far more entries fit exactly than there are parameters: no accident."""
+        return self.noise < EXACTLY and self.surplus > max(0.0, 0.7 * self.rough_surplus)
+
+    def agrees(self, other: Candidate) -> bool:
+        """Two starts that end alike are no accident either."""
+        near = abs(self.worth - other.worth) < 0.02 * other.worth
+        return near and self.X.rank == other.X.rank
+
+
+def solve(bench: Workbench, rank: int, generator: Any, init: Factors | None = None) -> Candidate:
+    """Find the candidate that is worth most among those of at most ``rank`` components."""
+    best = _nothing(bench)
+    large = math.prod(bench.shape) * rank > LARGE
+    for schedule in SCHEDULES[:1] if large else SCHEDULES:
+        start = init or _start(bench.shape, rank, generator)
+        init = None
+        found = _nothing(bench)
+        for candidate in _explore(bench, start, schedule, most=1 if large else 4):
+            found = max(found, candidate, key=_merit)
+            if found.proven or bench.stopped:
+                break
+        settled = found.agrees(best) and found.surplus > 0
+        best = max(best, found, key=_merit)
+        if best.proven or settled or bench.stopped:
+            break
+    return _trim(bench, best)
+
+
+def _explore(
+    bench: Workbench, start: Factors, schedule: tuple[float, float, int], most: int
+) -> Iterator[Candidate]:
+    """One schedule: all components, then the likely ranks, then one less at a time."""
+    penalty, ratio, max_iter = schedule
+    spread = anneal(bench, start, scales(ratio), penalty=penalty, max_iter=max_iter)[-1]
+    X = merge_parallel(KruskalTensor(None, spread))
+    best: Candidate | None = None
+    for rank in likely_ranks(X, most):
+        candidate = _refit(bench, keep(X, rank), REFIT_SCALES, best)
+        yield candidate
+        if best is None or candidate.rough_surplus > best.rough_surplus:
+            best = candidate
+    while best is not None and best.rough_surplus > 0 and best.X.rank > 1 and most > 1:
+        fewer = keep(merge_parallel(best.X), best.X.rank - 1)
+        candidate = _refit(bench, fewer, REFIT_SCALES[1:], best)
+        yield candidate
+        hopeless = candidate.rough_surplus < best.rough_surplus - 60
+        best = None if hopeless else candidate
+
+
+def _refit(
+    bench: Workbench, X: KruskalTensor, widths: Sequence[float], rival: Candidate | None
+) -> Candidate:
+    """Anneal without penalty."""
+    reached = anneal(bench, X.balanced_factors(), widths, penalty=0.0, max_iter=100)
+    best = _assess(bench, reached[-1], rival)
+    if best.proven:
+        return best
+    # Where noise is wider than the scales, the narrow ones made X follow it.
+    for factors, width in zip(reached[:-1], widths, strict=False):
+        if bench.noise(factors) > width:
+            return max(best, _assess(bench, factors, rival), key=_merit)
+    return best
+
+
+def _assess(bench: Workbench, factors: Factors, rival: Candidate | None) -> Candidate:
+    """Polish what can compete, and count what it explains."""
+    rough, noise = _surplus(bench, factors, ROUGHLY)
+    surplus = rough
+    if rough > 0 and (rival is None or rough > 0.5 * rival.rough_surplus):
+        factors = polish(bench, factors)
+        surplus, noise = _surplus(bench, factors, EXACTLY)
+    return Candidate(KruskalTensor(None, factors), noise, surplus, rough)
+
+
+def _surplus(bench: Workbench, factors: Factors, tolerance: float) -> tuple[int, float]:
+    """Entries fitted beyond the number of free parameters, and the noise they show."""
+    tally = bench.tally(factors)
+    free = bench.free(factors)
+    noise = tally.noise(free)
+    return tally.within(max(tolerance, NOISE_SCALES * noise)) - free, noise
+
+
+def _trim(bench: Workbench, best: Candidate) -> Candidate:
+    """Drop components that fit fewer entries than they have parameters."""
+    X = merge_parallel(best.X)
+    trimmed = X.rank < best.X.rank
+    while X.rank > 1 and not bench.stopped:
+        candidates = [
+            drop(X, r) for r in np.argsort(mean_entries(X), kind="stable")[:WEAKEST].tolist()
+        ]
+        tolerance = max(EXACTLY, NOISE_SCALES * best.noise)
+        counts = [bench.tally(c.balanced_factors()).within(tolerance) for c in candidates]
+        here = bench.tally(X.balanced_factors()).within(tolerance)
+        gained = [c - here + sum(bench.shape) - len(bench.shape) + 1 for c in counts]
+        pick = int(np.argmax(gained))
+        if gained[pick] <= 0:
+            break
+        X, trimmed = candidates[pick], True
+    if not trimmed:
+        return best
+    factors = polish(bench, X.balanced_factors())
+    surplus, noise = _surplus(bench, factors, EXACTLY)
+    return Candidate(KruskalTensor(None, factors), noise, surplus, surplus)
+
+
+def _merit(candidate: Candidate) -> tuple[float, int]:
+    return candidate.worth, candidate.rough_surplus
+
+
+def _nothing(bench: Workbench) -> Candidate:
+    """X = 0, to begin with."""
+    zero = KruskalTensor(None, [np.zeros((d, 0)) for d in bench.shape])
+    return Candidate(zero, math.inf, 0, -(10**12))
+
+
+def _start(shape: tuple[int, ...], rank: int, generator: Any) -> Factors:
+    size = START ** (1 / len(shape)) * rank ** (-0.5 / len(shape))
+    return [size * generator.standard_normal((d, rank)) for d in shape]
