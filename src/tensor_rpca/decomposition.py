@@ -162,18 +162,24 @@ def decompose(
         values *= dtype.type(unit)
 
     value = found.lambda_x * float(X.weights.sum(dtype=np.float64)) + loss
+    low_rank = KruskalTensor(X.weights * dtype.type(unit), X.factors)
+    lambda_x = found.lambda_x * unit if given_x is None else given_x
+    lambda_s = found.lambda_s * unit if given_s is None else given_s
+    certificate = certify(
+        array, low_rank, lambda_x, lambda_s, known, vanished=bound - X.rank, unit=unit
+    )
     return Decomposition(
-        low_rank=KruskalTensor(X.weights * dtype.type(unit), X.factors),
+        low_rank=low_rank,
         sparse=coo_from_parts(values, coords, shape),
-        lambda_x=found.lambda_x * unit if given_x is None else given_x,
-        lambda_s=found.lambda_s * unit if given_s is None else given_s,
+        lambda_x=lambda_x,
+        lambda_s=lambda_s,
         objective=value * unit * unit,
         n_iter=found.solution.n_iter,
         n_evaluations=found.n_evaluations,
         converged=found.solution.converged,
         message=found.solution.message,
         history=recorder.history(),
-        certificate=certify(found.solution.relative_gradient, X.rank, bound - X.rank),
+        certificate=certificate,
         seconds=time.perf_counter() - began,
     )
 

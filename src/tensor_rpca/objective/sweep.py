@@ -69,7 +69,7 @@ class Sweep:
         self._per_unit = dtype.type(1)
         self._n_threads = n_threads
         self._pool = ThreadPoolExecutor(n_threads - 1) if n_threads > 1 else None
-        self._plan_rank = -1
+        self._planned: tuple[int, tuple[int, ...]] | None = None
 
     def __enter__(self) -> Sweep:
         return self
@@ -124,10 +124,16 @@ class Sweep:
         gradients: Sequence[Array],
         threshold: float,
         loss: str = "huber",
+        directions: Sequence[Array] | None = None,
     ) -> float:
-        """Loss of the residual; overwrites ``gradients``, arrays like the factors."""
+        """Loss of the residual; overwrites ``gradients``, arrays like the factors.
+
+        With ``directions``, arrays of shapes (d_k, n), column s of ``gradients[k]`` becomes
+        the loss's derivative contracted with column s of all directions but the k-th.
+        """
         residual = kernels.LOSSES[loss]
         A = [np.ascontiguousarray(factors[k]) for k in self._axes]
+        B = A if directions is None else [np.ascontiguousarray(directions[k]) for k in self._axes]
         G = [gradients[k] for k in self._axes]
         self._prepare(A[0].shape[1])
         limit = self._dtype.type(threshold)
@@ -135,14 +141,44 @@ class Sweep:
         def visit(box: Box, work: _Workspace, partial: Sequence[Array]) -> float:
             L, P, X, Z = self._form(box, A, work)
             value: float = residual(X, Z, self._per_unit, limit)
-            split = self._plan.split
-            parts, into = _cut(A, box), _cut(partial, box)
-            _pull_back(np.matmul(X.T, L, out=work.dP[: len(P)]), parts[split:], into[split:])
-            # L has served: its buffer takes its gradient.
-            _pull_back(np.matmul(X, P, out=work.L[: len(L)]), parts[:split], into[:split])
+            split, parts, into = self._plan.split, _cut(B, box), _cut(partial, box)
+            left, right = parts[:split], parts[split:]
+            if B is A:  # L will have served by then: its buffer takes its gradient
+                dL, dP = work.L[: len(L)], work.dP[: len(P)]
+            else:
+                L, P = _product(left, _room(left)), _product(right, _room(right))
+                dL, dP = _room(left), _room(right)
+            _pull_back(np.matmul(X.T, L, out=dP), right, into[split:])
+            _pull_back(np.matmul(X, P, out=dL), left, into[:split])
             return value
 
         return self._run(visit, G)
+
+    def gram(
+        self, factors: Sequence[Array], threshold: float, modes: Sequence[int]
+    ) -> NDArray[np.float64]:
+        """Gram matrix ``M M^T`` of the clipped residual, unfolded with ``modes`` as its rows.
+
+        Of shape (m, m), m the product of these modes' lengths; summed in float64. Without
+        modes M is a single row, and the result its squared norm.
+        """
+        A = [np.ascontiguousarray(factors[k]) for k in self._axes]
+        rows = tuple(self._axes.index(k) for k in modes)
+        order = rows + tuple(k for k in range(len(A)) if k not in rows)
+        self._prepare(A[0].shape[1], rows)
+        limit = self._dtype.type(threshold)
+        m = math.prod(len(A[k]) for k in rows)
+
+        def visit(box: Box, work: _Workspace, partial: Sequence[Array]) -> float:
+            _, _, X, Z = self._form(box, A, work)
+            loss: float = kernels.clip_residual(X, Z, self._per_unit, limit)
+            M = X.reshape(box_shape(box)).transpose(order).reshape(m, -1).astype(float, copy=False)
+            partial[0][...] += M @ M.T
+            return loss
+
+        total = np.empty((m, m))
+        self._run(visit, [total], disjoint=False)
+        return total
 
     def sparse_part(
         self, factors: Sequence[Array], threshold: float
@@ -202,12 +238,12 @@ class Sweep:
         """Stand-ins for gradients where a pass computes none."""
         return [np.empty((0, 1), self._dtype)] * self._Z.ndim
 
-    def _prepare(self, rank: int) -> None:
-        """Plan the pass and make the buffers, once per rank."""
-        if rank == self._plan_rank:
+    def _prepare(self, rank: int, whole: tuple[int, ...] = ()) -> None:
+        """Plan the pass and make the buffers; those of the last pass serve again if they fit."""
+        if self._planned == (rank, whole):
             return
-        self._plan = plan_sweep(self._Z.shape, rank)
-        self._plan_rank = rank
+        self._plan = plan_sweep(self._Z.shape, rank, whole)
+        self._planned = rank, whole
         self._spare: list[list[Array]] = []
         n_workers = min(self._n_threads, len(self._plan.chunks))
         rows, columns = self._plan.rows, self._plan.columns
@@ -239,8 +275,10 @@ class Sweep:
                 np.copyto(block, np.nan, where=~self._mask[box])
         return block.reshape(shape)
 
-    def _run(self, visit: Callable[..., float], G: Sequence[Array]) -> float:
+    def _run(self, visit: Callable[..., float], G: Sequence[Array], disjoint: bool = True) -> float:
         """Visit every tile; add losses and gradients up in the plan's order, not in time's.
+
+        ``disjoint``: G has one array a mode, and a tile adds to its own rows of it only.
 
         Workers take chunks in order. A finished chunk's gradients wait in their accumulator
         until all earlier ones are added, so a slow thread delays nobody and the sum is
@@ -254,10 +292,11 @@ class Sweep:
             return sum(visit(box, self._workspaces[0], G) for box in plan.chunks[0])
 
         n_workers = len(self._workspaces)
-        shared = G[plan.chunk_mode]  # chunks own disjoint rows of it
+        shared = G[plan.chunk_mode] if disjoint else None  # chunks own disjoint rows of it
         free: SimpleQueue[list[Array]] = SimpleQueue()
+        fit = self._spare and [a.shape for a in self._spare[0]] == [g.shape for g in G]
         for _ in range(n_workers + 2):
-            kept = self._spare.pop() if self._spare and G[0].size else map(np.zeros_like, G)
+            kept = self._spare.pop() if fit else map(np.zeros_like, G)
             free.put([shared if g is shared else part for g, part in zip(G, kept, strict=True)])
         lock = threading.Lock()
         waiting: dict[int, tuple[float, list[Array]]] = {}
@@ -335,7 +374,7 @@ def _product(factors: Sequence[Array], out: Array) -> Array:
         return factors[0]
     first, rest = factors[0], factors[1]
     if len(factors) > 2:
-        rest = _product(factors[1:], np.empty(_product_shape(factors[1:]), out.dtype))
+        rest = _product(factors[1:], _room(factors[1:]))
     target = out[: len(first) * len(rest)]
     kernels.khatri_rao(first, rest, target)
     return target
@@ -349,12 +388,12 @@ def _pull_back(T: Array, factors: Sequence[Array], gradients: Sequence[Array]) -
     if len(factors) == 2:
         kernels.split_khatri_rao(T, *factors, *gradients)
         return
-    shape = _product_shape(factors[1:])
-    rest = _product(factors[1:], np.empty(shape, T.dtype))
-    gradient = np.zeros(shape, T.dtype)
+    rest = _product(factors[1:], _room(factors[1:]))
+    gradient = np.zeros_like(rest)
     kernels.split_khatri_rao(T, factors[0], rest, gradients[0], gradient)
     _pull_back(gradient, factors[1:], gradients[1:])
 
 
-def _product_shape(factors: Sequence[Array]) -> tuple[int, int]:
-    return math.prod(len(f) for f in factors), factors[0].shape[1]
+def _room(factors: Sequence[Array]) -> Array:
+    """Return an empty array for the factors' Khatri-Rao product."""
+    return np.empty((math.prod(len(f) for f in factors), factors[0].shape[1]), factors[0].dtype)

@@ -38,8 +38,11 @@ class Plan:
         return [box for chunk in self.chunks for box in chunk]
 
 
-def plan_sweep(shape: tuple[int, ...], rank: int) -> Plan:
-    """Cut a C-ordered tensor of this shape for factors with ``rank`` columns."""
+def plan_sweep(shape: tuple[int, ...], rank: int, whole: tuple[int, ...] = ()) -> Plan:
+    """Cut a C-ordered tensor of this shape for factors with ``rank`` columns.
+
+    Modes in ``whole`` are never cut, so that a tile has whole columns of that unfolding.
+    """
     # Of equally good splits the rightmost: tiles are then whole pieces of memory.
     split = min(
         range(1, len(shape)), key=lambda s: (math.prod(shape[:s]) + math.prod(shape[s:]), -s)
@@ -50,6 +53,12 @@ def plan_sweep(shape: tuple[int, ...], rank: int) -> Plan:
     longest = max(math.isqrt(entries), entries // math.prod(shape[:split]))
     right = _fit(shape[split:], longest)
     tile = _fit(shape[:split], entries // math.prod(right)) + right
+    if whole:
+        rows = math.prod(shape[k] for k in whole)
+        # As many columns as rows, or products of the tile would be mostly their results.
+        columns = max(rows, entries // rows)
+        cut = _fit(tuple(1 if k in whole else d for k, d in enumerate(shape)), columns)
+        tile = tuple(d if k in whole else cut[k] for k, d in enumerate(shape))
 
     pieces = [max(1, round(d / t)) for d, t in zip(shape, tile, strict=True)]
     n_chunks = [min(n, affordable) for n in pieces]
