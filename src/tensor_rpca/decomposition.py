@@ -17,6 +17,7 @@ from tensor_rpca import defaults, validation
 from tensor_rpca.certificates import certify
 from tensor_rpca.kruskal import KruskalTensor
 from tensor_rpca.objective.factorised import FactorisedObjective
+from tensor_rpca.objective.spectral import MAX_ITER, SMALL
 from tensor_rpca.objective.sweep import Sweep
 from tensor_rpca.objective.threads import single_threaded_blas
 from tensor_rpca.progress import progress_bar
@@ -166,7 +167,15 @@ def decompose(
     lambda_x = found.lambda_x * unit if given_x is None else given_x
     lambda_s = found.lambda_s * unit if given_s is None else given_s
     certificate = certify(
-        array, low_rank, lambda_x, lambda_s, known, vanished=bound - X.rank, unit=unit
+        array,
+        low_rank,
+        lambda_x,
+        lambda_s,
+        known,
+        vanished=bound - X.rank,
+        # A large tensor's search is kept in proportion to its solve.
+        max_iter=None if array.size <= SMALL else min(MAX_ITER, 2 + found.n_evaluations // 50),
+        unit=unit,
     )
     return Decomposition(
         low_rank=low_rank,
