@@ -33,8 +33,13 @@ REFIT_SCALES = (0.5, 0.15, 0.05, 0.015, 0.005)
 START = 0.1
 # Entries times components beyond which one schedule has to do.
 LARGE = 20_000_000
+# Components beyond the bound that a start may use: what they follow, the others need not.
+SPARE = 5
 # How many of the weakest components are tried for removal at a time.
 WEAKEST = 3
+# A component must fit this many entries for each of its parameters, where there are so many:
+# what moves through a film can be followed by components, at a price of two or so.
+ENTRIES_PER_PARAMETER = 5
 # Residuals below these, in units of a typical entry, count as fitted before and after polish.
 ROUGHLY = 3e-3
 EXACTLY = 1e-5
@@ -82,34 +87,35 @@ def solve(bench: Workbench, rank: int, generator: Any, init: Factors | None = No
     best = _nothing(bench)
     large = math.prod(bench.shape) * rank > LARGE
     for schedule in SCHEDULES[:1] if large else SCHEDULES:
-        start = init or _start(bench.shape, rank, generator)
+        start = init or _start(bench.shape, rank + SPARE, generator)
         init = None
         found = _nothing(bench)
-        for candidate in _explore(bench, start, schedule, most=1 if large else 4):
+        for candidate in _explore(bench, start, schedule, rank, most=1 if large else 4):
             found = max(found, candidate, key=_merit)
             if found.proven or bench.stopped:
                 break
+        found = _trim(bench, found)
         settled = found.agrees(best) and found.surplus > 0
         best = max(best, found, key=_merit)
         if best.proven or settled or bench.stopped:
             break
-    return _trim(bench, best)
+    return best
 
 
 def _explore(
-    bench: Workbench, start: Factors, schedule: tuple[float, float, int], most: int
+    bench: Workbench, start: Factors, schedule: tuple[float, float, int], bound: int, most: int
 ) -> Iterator[Candidate]:
     """One schedule: all components, then the likely ranks, then one less at a time."""
     penalty, ratio, max_iter = schedule
     spread = anneal(bench, start, scales(ratio), penalty=penalty, max_iter=max_iter)[-1]
     X = merge_parallel(KruskalTensor(None, spread))
     best: Candidate | None = None
-    for rank in likely_ranks(X, most):
+    for rank in dict.fromkeys(min(r, bound) for r in likely_ranks(X, most)):
         candidate = _refit(bench, keep(X, rank), REFIT_SCALES, best)
         yield candidate
         if best is None or candidate.rough_surplus > best.rough_surplus:
             best = candidate
-    while best is not None and best.rough_surplus > 0 and best.X.rank > 1 and most > 1:
+    while best is not None and best.rough_surplus > 0 and best.X.rank > 1 and best.noise < ROUGHLY:
         fewer = keep(merge_parallel(best.X), best.X.rank - 1)
         candidate = _refit(bench, fewer, REFIT_SCALES[1:], best)
         yield candidate
@@ -127,8 +133,10 @@ def _refit(
         return best
     # Where noise is wider than the scales, the narrow ones made X follow it.
     for factors, width in zip(reached[:-1], widths, strict=False):
-        if bench.noise(factors) > width:
-            return max(best, _assess(bench, factors, rival), key=_merit)
+        noise = bench.noise(factors)
+        if noise > width:
+            same = 0.9 * noise < best.noise < 1.1 * noise
+            return best if same else max(best, _assess(bench, factors, rival), key=_merit)
     return best
 
 
@@ -139,7 +147,12 @@ def _assess(bench: Workbench, factors: Factors, rival: Candidate | None) -> Cand
     if rough > 0 and (rival is None or rough > 0.5 * rival.rough_surplus):
         factors = polish(bench, factors)
         surplus, noise = _surplus(bench, factors, EXACTLY)
-    return Candidate(KruskalTensor(None, factors), noise, surplus, rough)
+    fair = Candidate(KruskalTensor(None, factors), noise, surplus, rough)
+    if not EXACTLY < noise < ROUGHLY:
+        return fair
+    factors = polish(bench, factors, exact=True)
+    surplus, noise = _surplus(bench, factors, EXACTLY)
+    return max(fair, Candidate(KruskalTensor(None, factors), noise, surplus, rough), key=_merit)
 
 
 def _surplus(bench: Workbench, factors: Factors, tolerance: float) -> tuple[int, float]:
@@ -151,7 +164,7 @@ def _surplus(bench: Workbench, factors: Factors, tolerance: float) -> tuple[int,
 
 
 def _trim(bench: Workbench, best: Candidate) -> Candidate:
-    """Drop components that fit fewer entries than they have parameters."""
+    """Drop components that fit too few entries for their parameters."""
     X = merge_parallel(best.X)
     trimmed = X.rank < best.X.rank
     while X.rank > 1 and not bench.stopped:
@@ -161,7 +174,10 @@ def _trim(bench: Workbench, best: Candidate) -> Candidate:
         tolerance = max(EXACTLY, NOISE_SCALES * best.noise)
         counts = [bench.tally(c.balanced_factors()).within(tolerance) for c in candidates]
         here = bench.tally(X.balanced_factors()).within(tolerance)
-        gained = [c - here + sum(bench.shape) - len(bench.shape) + 1 for c in counts]
+        free = bench.free(X.balanced_factors()) // X.rank
+        share = math.prod(bench.shape) // (4 * X.rank)
+        least = max(free, min(ENTRIES_PER_PARAMETER * free, share))
+        gained = [c - here + least for c in counts]
         pick = int(np.argmax(gained))
         if gained[pick] <= 0:
             break
