@@ -123,7 +123,8 @@ def _exact_search(e: Array, q: Array, clipped: Array, t: Array) -> Array:
 def _weighted_step(Q: Array, weights: Array, gradient: Array) -> Array:
     """Solve ``(Q^T diag(w) Q + tiny) step = gradient`` for every sample."""
     hessian = np.matmul(Q.T, weights[:, :, None] * Q)
-    # So small that it only decides directions of which the sample's entries say nothing.
-    hessian += 1e-10 * np.eye(Q.shape[1])
+    # So small that it only decides directions of which the sample's entries say nothing, and so
+    # large that rounding errors of the gradient, over it, are no step along them.
+    hessian += 1e-9 * np.eye(Q.shape[1])
     step: Array = np.linalg.solve(hessian, gradient[:, :, None])[:, :, 0]
     return step

@@ -1,0 +1,1 @@
+"""The commands of ``tensor-rpca``, one file each; cli.py puts them together."""
