@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -38,6 +38,21 @@ def refuse_existing(target: Path, force: bool) -> None:
     if target.is_file() and not force:
         raise RefusalError(f"{target} exists; --force overwrites it, -o names another file")
     refuse_unwritable(target)
+
+
+def prepare_folder(folder: Path, names: Sequence[str], force: bool) -> list[Path]:
+    """Paths of files to be written into a folder, made if absent; refuse to overwrite them."""
+    if folder.exists() and not folder.is_dir():
+        raise RefusalError(f"{folder} is a file; name a folder with -o")
+    files = [folder / name for name in names]
+    for file in files:
+        if file.exists() and not force:
+            raise RefusalError(f"{file} exists; --force overwrites it, -o names another folder")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RefusalError(f"cannot make the folder {folder}: {error.strerror}") from None
+    return files
 
 
 def save_result(result: Decomposition, target: Path) -> Path:

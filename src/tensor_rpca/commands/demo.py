@@ -10,8 +10,8 @@ from tensor_rpca.commands.common import (
     Json,
     Out,
     Quiet,
-    RefusalError,
     Seed,
+    prepare_folder,
     print_table,
     summarise,
 )
@@ -32,13 +32,7 @@ def demo_command(
     from tensor_rpca.report.figures import separation_figure
 
     folder = out or Path("tensor-rpca-demo")
-    files = [folder / name for name in ("demo.png", "demo.npz")]
-    if folder.exists() and not folder.is_dir():
-        raise RefusalError(f"{folder} is a file; name a folder with -o")
-    for file in files:
-        if file.exists() and not force:
-            raise RefusalError(f"{file} exists; --force overwrites it, -o names another folder")
-    folder.mkdir(parents=True, exist_ok=True)
+    files = prepare_folder(folder, ["demo.png", "demo.npz"], force)
     Z, X, S = flickering_scene(random_state=seed)
     result = decompose(
         Z,
