@@ -69,6 +69,15 @@ def test_normal_form_is_left_as_it_is():
         np.testing.assert_allclose(a, b, rtol=0, atol=1e-15)
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_normal_form_keeps_its_bits(dtype):
+    T = KruskalTensor(*tensor((40, 30, 50), 20, dtype=dtype))
+    again = KruskalTensor(T.weights, T.factors)
+    np.testing.assert_array_equal(again.weights, T.weights)
+    for a, b in zip(again.factors, T.factors, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
 def test_no_weights_are_ones():
     _, factors = tensor()
     ones = KruskalTensor(np.ones(3), factors)

@@ -63,7 +63,7 @@ class KruskalTensor:
             raise ValueError(
                 f"weights must have shape ({rank},), one a component; theirs is {w.shape}"
             )
-        norms = [np.linalg.norm(a.astype(np.float64, copy=False), axis=0) for a in columns]
+        norms = [_lengths(a, float(np.finfo(dtype).eps)) for a in columns]
         total = w * np.prod(norms, axis=0)
         size: Array = np.abs(total)
         order = np.argsort(-size, kind="stable")
@@ -171,6 +171,12 @@ class KruskalTensor:
         more = ", ..." if self.rank > 4 else ""
         weights = f", weights {shown}{more}" if self.rank else ""
         return f"KruskalTensor of shape {shape}, rank {self.rank}{weights}"
+
+
+def _lengths(a: Array, eps: float) -> Array:
+    """Lengths of the columns; what is 1 up to rounding is 1, so unit columns keep their bits."""
+    lengths: Array = np.linalg.norm(a.astype(np.float64, copy=False), axis=0)
+    return np.where(np.abs(lengths - 1) <= 8 * eps, 1.0, lengths)
 
 
 def _expand(index: Any, ndim: int) -> list[Any]:
