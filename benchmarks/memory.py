@@ -55,7 +55,7 @@ def run(quick: bool) -> str:
         "## Memory\n\n"
         "Peak resident memory of a call beyond what the process held with Z loaded, the result "
         "included. SciPy's L-BFGS holds 37 vectors of the factors' size, its n-D COO arrays "
-        "8 (K + 1) bytes an entry; the rest is a tile for each thread.\n\n" + table(header, rows)
+        "8 + 4 K bytes an entry; the rest is a tile for each thread.\n\n" + table(header, rows)
     )
 
 

@@ -190,7 +190,7 @@ class Decomposition:
 
 
 def coo_from_parts(
-    values: NDArray[Any], coords: tuple[NDArray[np.int64], ...], shape: tuple[int, ...]
+    values: NDArray[Any], coords: tuple[NDArray[Any], ...], shape: tuple[int, ...]
 ) -> coo_array:
     """Make a COO array of its parts as they are; SciPy's constructor would copy them twice."""
     array = coo_array(shape, dtype=values.dtype)
