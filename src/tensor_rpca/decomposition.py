@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -21,14 +21,13 @@ from tensor_rpca.objective.spectral import MAX_ITER, SMALL
 from tensor_rpca.objective.sweep import Sweep
 from tensor_rpca.objective.threads import single_threaded_blas
 from tensor_rpca.progress import progress_bar
-from tensor_rpca.result import Decomposition, State, coo_from_parts
+from tensor_rpca.recorder import Callback, Recorder, alive, components
+from tensor_rpca.result import Decomposition, coo_from_parts
 from tensor_rpca.solvers import auto
 from tensor_rpca.solvers.lbfgs import Solution, lbfgs
-from tensor_rpca.solvers.polish import NOISE_SCALES
 from tensor_rpca.solvers.workbench import Workbench
 
 Array = NDArray[Any]
-Callback = Callable[[State], Any]
 
 SOLVERS = ("auto", "lbfgs")
 # Without noise, what still counts as an outlier, in units of a typical entry.
@@ -127,12 +126,12 @@ def decompose(
         # All that follows sees Z in units of a typical entry: equivariance costs nothing.
         unit = survey.typical if survey.typical > 0 else 1.0
         sweep.measure_in(unit)
-        recorder = _Recorder(dtype, unit, began, callback)
+        recorder = Recorder(dtype, unit, callback)
         start = None if begin_at is None else _in_units(begin_at, unit)
         if survey.largest == 0:
             found = _zero(shape, given_x, given_s)
         elif solver == "auto" and given_x is None and given_s is None:
-            bench = Workbench(sweep, shape, dtype, max_iter, recorder.watch)
+            bench = Workbench(sweep, shape, dtype, max_iter, recorder)
             with progress_bar(progress, max_iter) as recorder.bar:
                 found = _without_weights(bench, bound, generator, start)
         else:
@@ -149,7 +148,7 @@ def decompose(
                     begin,
                     max_iter=limit,
                     tol=tol,
-                    on_iteration=partial(recorder.watch, objective),
+                    on_iteration=partial(_watch, recorder, objective),
                 )
             found = _Found(
                 objective.unpack(solution.x),
@@ -193,6 +192,12 @@ def decompose(
     )
 
 
+def _watch(
+    recorder: Recorder, objective: FactorisedObjective, iteration: int, x: Array, value: float
+) -> bool:
+    return recorder.watch(x, value, objective.relative_gradient, objective.unpack)
+
+
 @dataclass
 class _Found:
     """What a solve ends with, in units of a typical entry."""
@@ -220,7 +225,7 @@ def _without_weights(
     best = auto.solve(bench, rank, generator, start)
     noise = min(best.noise, 1.0)
     # Entries beyond three standard deviations of the noise are outliers.
-    weight_s = max(NOISE_SCALES * noise, SMALLEST_OUTLIER)
+    weight_s = max(auto.NOISE_SCALES * noise, SMALLEST_OUTLIER)
     message = bench.stopped or (
         f"{best.surplus:,} more entries fit than there are free parameters; noise {noise:.1e} "
         "of a typical entry"
@@ -246,58 +251,3 @@ def _random_start(
     """Factors to start from, such that X has entries of about 1, a typical entry."""
     size = rank ** (-0.5 / len(shape))
     return [size * generator.standard_normal((d, rank)) for d in shape]
-
-
-def components(factors: list[Array]) -> KruskalTensor:
-    """Components of X from factors; for a matrix, its singular vectors.
-
-    A matrix's factors are determined up to a rotation only; its singular values are not, and
-    add up to the nuclear norm.
-    """
-    if len(factors) > 2:
-        return KruskalTensor(None, factors)
-    (Q, R), (P, T) = map(np.linalg.qr, factors)
-    u, s, vt = np.linalg.svd(R @ T.T, full_matrices=False)
-    return KruskalTensor(s, [Q @ u, P @ vt.T])
-
-
-def alive(X: KruskalTensor) -> KruskalTensor:
-    """Drop the components that vanished: as seen from the heaviest, or from one entry of Z."""
-    cutoff = 1e-6 if X.dtype == np.float64 else 1e-4
-    top = max(1.0, float(X.weights.max(initial=0.0)))
-    return X.truncate(int(np.count_nonzero(X.weights > cutoff * top)))
-
-
-class _Recorder:
-    """Writes the history and shows users the state, both in the units of Z."""
-
-    def __init__(self, dtype: np.dtype[Any], unit: float, began: float, callback: Callback | None):
-        self._dtype = dtype
-        self._unit = unit
-        self._began = began
-        self._callback = callback
-        self._rows: list[tuple[float, float, float]] = []
-        self.bar: Callback | None = None
-
-    def watch(self, objective: FactorisedObjective, iteration: int, x: Array, value: float) -> bool:
-        """Note an iteration; return True if the user wants to stop."""
-        value *= self._unit * self._unit
-        slope = objective.relative_gradient
-        self._rows.append((value, slope, time.perf_counter() - self._began))
-        listeners = [f for f in (self.bar, self._callback) if f is not None]
-        if not listeners:
-            return False
-        state = State(iteration, value, slope, partial(self._count, objective, x.copy()))
-        answers = [f(state) for f in listeners]
-        # Only True stops: a callback that happens to return something else goes on.
-        return any(isinstance(a, bool | np.bool_) and bool(a) for a in answers)
-
-    def _count(self, objective: FactorisedObjective, x: Array) -> int:
-        typed = x.astype(self._dtype, copy=False)
-        return alive(components(objective.unpack(typed))).rank
-
-    def history(self) -> dict[str, NDArray[np.float64]]:
-        """One entry an iteration."""
-        table = np.array(self._rows, dtype=np.float64).reshape(-1, 3)
-        names = ("objective", "relative_gradient", "seconds")
-        return {name: table[:, i].copy() for i, name in enumerate(names)}

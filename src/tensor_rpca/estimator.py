@@ -12,9 +12,10 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tensor_rpca import validation
-from tensor_rpca.decomposition import Callback, decompose
+from tensor_rpca.decomposition import decompose
 from tensor_rpca.kruskal import KruskalTensor, khatri_rao
 from tensor_rpca.objective.threads import single_threaded_blas
+from tensor_rpca.recorder import Callback
 from tensor_rpca.solvers.huber_regression import huber_regression
 
 Array = NDArray[Any]

@@ -34,8 +34,8 @@ class FactorisedObjective:
         In the sweep's units.
     dtype : float64 or float32
         Of the factors; the vector itself is float64, as SciPy's L-BFGS works in it.
-    loss : str
-        Of :data:`tensor_rpca.objective.kernels.LOSSES`; "huber" makes it (marg).
+    table : ndarray, optional
+        Of another loss than Huber's (:mod:`tensor_rpca.objective.losses`), ``lambda_s`` its scale.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class FactorisedObjective:
         lambda_x: float,
         lambda_s: float,
         dtype: np.dtype[Any],
-        loss: str = "huber",
+        table: Array | None = None,
     ):
         self._sweep = sweep
         self._lambda_x = lambda_x
@@ -54,7 +54,7 @@ class FactorisedObjective:
         self._shapes = [(d, rank) for d in shape]
         self._edges = np.cumsum([0, *(d * rank for d in shape)]).tolist()
         self._dtype = dtype
-        self._loss = loss
+        self._table = table
         self._column = np.empty(rank)
         self.n_evaluations = 0
         self.relative_gradient = math.inf
@@ -77,7 +77,7 @@ class FactorisedObjective:
         typed = x.astype(self._dtype, copy=False)
         gradient = np.empty_like(typed)
         factors, gradients = self.unpack(typed), self.unpack(gradient)
-        value = self._sweep.loss_and_gradient(factors, gradients, self._lambda_s, self._loss)
+        value = self._sweep.loss_and_gradient(factors, gradients, self._lambda_s, self._table)
         of_fit = of_penalty = of_both = 0.0
         for a, g in zip(factors, gradients, strict=True):
             penalty, fit2, penalty2, both2 = kernels.add_penalty(

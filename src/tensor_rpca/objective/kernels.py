@@ -7,20 +7,26 @@ disk, so that no call pauses to compile and no call's memory contains a compiler
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numba
 import numpy as np
+from llvmlite import ir
 from numba import types
+from numba.extending import intrinsic
 
 # Sums may be reordered for SIMD (in a fixed order, so results repeat bit for bit). NaN and
 # infinity keep their meaning: NaN marks what is missing.
-_FASTMATH = {"reassoc", "contract", "nsz", "arcp"}
+FASTMATH = {"reassoc", "contract", "nsz", "arcp"}
 # Sizes of residuals from 1e-14 to 1e4 in steps of 8 %.
 BINS_PER_DECADE = 30
 BINS_BELOW_ONE = 14 * BINS_PER_DECADE
 N_BINS = 18 * BINS_PER_DECADE
+# A tabulated loss has eight bins an octave, from 2^-30 to 2^30 of its scale.
+OCTAVES = 30
+LOWEST_BIN = (1023 - OCTAVES) << 3
 _FLOATS = (types.float64, types.float32)
 
 
@@ -32,7 +38,7 @@ def _compiled(signature: Callable[[types.Float], types.Type]) -> Callable[[Any],
     """Compile for both floating types now; without a writable cache folder, each process anew."""
 
     def decorate(function: Any) -> Any:
-        options = {"nogil": True, "error_model": "numpy", "fastmath": _FASTMATH}
+        options = {"nogil": True, "error_model": "numpy", "fastmath": FASTMATH}
         signatures = [signature(real) for real in _FLOATS]
         try:
             return numba.njit(signatures, cache=True, **options)(function)
@@ -61,53 +67,45 @@ def clip_residual(X, Z, per_unit, threshold):  # type: ignore[no-untyped-def]
     return loss
 
 
-@_compiled(lambda f: types.float64(_matrix(f), _matrix(f, readonly=True), f, f))
-def root_residual(X, Z, per_unit, scale):  # type: ignore[no-untyped-def]
-    """As :func:`clip_residual`, for the loss ``2 t^2 ((1 + e^2 / t^2)^(1/4) - 1)``, t the scale.
+@intrinsic
+def _bits(context, x):  # type: ignore[no-untyped-def]
+    """Return the bits of a float64 as an int64: exponent and mantissa are a logarithm's digits."""
 
-    It grows like the square root of large residuals, whose pull fades.
+    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        return builder.bitcast(arguments[0], ir.IntType(64))
+
+    return types.int64(types.float64), generate
+
+
+@_compiled(
+    lambda f: types.float64(
+        _matrix(f), _matrix(f, readonly=True), f, f, _matrix(types.float64, readonly=True)
+    )
+)
+def tabulated_residual(X, Z, per_unit, scale, table):  # type: ignore[no-untyped-def]
+    """As :func:`clip_residual`, for any even loss, tabulated by :func:`losses.tabulate`.
+
+    Row b of the table is ``(p, q, v)``: for sizes ``a = |e| / scale`` in bin b, an eighth of
+    an octave, the pull is ``scale (p + q a)`` and the loss ``scale^2 (v + p a + q a^2 / 2)``.
     """
     rows, columns = X.shape
-    one = X.dtype.type(1)
+    last = len(table) - 1
     zero = X.dtype.type(0)
-    per_scale = one / scale
+    per_scale = 1.0 / scale
     loss = 0.0
     for i in range(rows):
-        row_loss = zero
+        row_loss = 0.0
         for j in range(columns):
             difference = X[i, j] - per_unit * Z[i, j]
             difference = difference if difference == difference else zero
-            ratio = difference * per_scale
-            square = one + ratio * ratio
-            root = np.sqrt(np.sqrt(square))
-            row_loss += root - one
-            X[i, j] = difference * root / square
+            a = abs(difference) * per_scale
+            b = min(max((_bits(a) >> 49) - LOWEST_BIN, 0), last)
+            p = table[b, 0]
+            half = 0.5 * table[b, 1] * a
+            row_loss += table[b, 2] + a * (p + half)
+            X[i, j] = math.copysign(scale * (p + half + half), difference)
         loss += row_loss
-    return 2.0 * loss * scale * scale
-
-
-@_compiled(lambda f: types.float64(_matrix(f), _matrix(f, readonly=True), f, f))
-def bounded_residual(X, Z, per_unit, scale):  # type: ignore[no-untyped-def]
-    """As :func:`clip_residual`, for the loss ``e^2 / 2 / (1 + e^2 / t^2)``, t the scale.
-
-    It is bounded (Geman and McClure): residuals far beyond the scale have no pull at all.
-    """
-    rows, columns = X.shape
-    one = X.dtype.type(1)
-    zero = X.dtype.type(0)
-    per_scale = one / scale
-    loss = 0.0
-    for i in range(rows):
-        row_loss = zero
-        for j in range(columns):
-            difference = X[i, j] - per_unit * Z[i, j]
-            difference = difference if difference == difference else zero
-            ratio = difference * per_scale
-            inverse = one / (one + ratio * ratio)
-            row_loss += difference * difference * inverse
-            X[i, j] = difference * inverse * inverse
-        loss += row_loss
-    return 0.5 * loss
+    return loss * scale * scale
 
 
 @_compiled(lambda f: types.float64(_matrix(f), _matrix(f, readonly=True), f, f))
@@ -226,7 +224,3 @@ def tally_residual(X, Z, per_unit, bins):  # type: ignore[no-untyped-def]
                 b = int(min(max(place, 0.0), len(bins) - 1.0))
                 bins[b, 0] += 1
                 bins[b, 1] += difference * difference
-
-
-# Each overwrites X with the loss's derivative at X - Z and returns the loss.
-LOSSES = {"huber": clip_residual, "root": root_residual, "bounded": bounded_residual}

@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import get_index_dtype
 
 from tensor_rpca.objective import kernels
 from tensor_rpca.objective.tally import Tally
@@ -82,6 +83,13 @@ class Sweep:
         """From now on see ``Z / unit``."""
         self._per_unit = self._dtype.type(1.0 / unit)
 
+    def in_units(self) -> Array:
+        """All of ``Z / unit`` in float64, NaN where missing; for small tensors."""
+        Z = self._Z.astype(np.float64) * float(self._per_unit)
+        if self._mask is not None:
+            Z[~self._mask] = np.nan
+        return Z.transpose(np.argsort(self._axes))
+
     def survey(self) -> Survey:
         """Read Z once: what is missing, what is infinite, and how large entries are."""
         self._prepare(1)
@@ -123,15 +131,16 @@ class Sweep:
         factors: Sequence[Array],
         gradients: Sequence[Array],
         threshold: float,
-        loss: str = "huber",
+        table: Array | None = None,
         directions: Sequence[Array] | None = None,
     ) -> float:
         """Loss of the residual; overwrites ``gradients``, arrays like the factors.
 
+        It is the Huber loss, or the one in ``table`` with ``threshold`` as its scale.
+
         With ``directions``, arrays of shapes (d_k, n), column s of ``gradients[k]`` becomes
         the loss's derivative contracted with column s of all directions but the k-th.
         """
-        residual = kernels.LOSSES[loss]
         A = [np.ascontiguousarray(factors[k]) for k in self._axes]
         B = A if directions is None else [np.ascontiguousarray(directions[k]) for k in self._axes]
         G = [gradients[k] for k in self._axes]
@@ -140,7 +149,11 @@ class Sweep:
 
         def visit(box: Box, work: _Workspace, partial: Sequence[Array]) -> float:
             L, P, X, Z = self._form(box, A, work)
-            value: float = residual(X, Z, self._per_unit, limit)
+            value: float
+            if table is None:
+                value = kernels.clip_residual(X, Z, self._per_unit, limit)
+            else:
+                value = kernels.tabulated_residual(X, Z, self._per_unit, limit, table)
             split, parts, into = self._plan.split, _cut(B, box), _cut(partial, box)
             left, right = parts[:split], parts[split:]
             if B is A:  # L will have served by then: its buffer takes its gradient
@@ -203,7 +216,8 @@ class Sweep:
         loss = self._run(count, self._nothing())
         total = sum(counts.values())
         first = dict(zip(counts, np.cumsum([0, *counts.values()]).tolist(), strict=False))
-        coords = [np.empty(total, np.int64) for _ in A]
+        index = get_index_dtype(maxval=max(self._Z.shape))  # as narrow as SciPy's own
+        coords = [np.empty(total, index) for _ in A]
         values = np.empty(total, self._dtype)
 
         def fill(box: Box, work: _Workspace, partial: Sequence[Array]) -> float:
@@ -212,8 +226,8 @@ class Sweep:
             here = slice(first[corner], first[corner] + counts[corner])
             at = np.nonzero(S)
             values[here] = S[at]
-            for coord, index, start in zip(coords, at, corner, strict=True):
-                np.add(index, start, out=coord[here])
+            for coord, places, start in zip(coords, at, corner, strict=True):
+                np.add(places, start, out=coord[here], casting="unsafe")
             return 0.0
 
         self._run(fill, self._nothing())

@@ -24,6 +24,7 @@ class Tally:
     """
 
     def __init__(self, bins: NDArray[Any]):
+        self._bins = bins
         self._counts = np.cumsum(bins[:, 0])
         self._squares = np.cumsum(bins[:, 1])
         self.n = int(self._counts[-1])
@@ -36,6 +37,11 @@ class Tally:
         """Return the size that this fraction of the residuals does not exceed."""
         place = int(np.searchsorted(self._counts, fraction * self.n))
         return float(10 ** ((place + 1 - BINS_BELOW_ONE) / BINS_PER_DECADE))
+
+    def histogram(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Sizes of residuals, one for each bin that has any, and the share of entries there."""
+        counts, squares = self._bins[self._bins[:, 0] > 0].T
+        return np.sqrt(squares / counts), counts / self.n
 
     def noise(self, free: int) -> float:
         """Return the standard deviation of the entries that fit, outliers left aside.

@@ -1,33 +1,37 @@
 """The default: recover X and its rank with nothing to tune.
 
-From a small random start with all components allowed, anneal a loss whose outliers fade
-while the atomic norm holds spare components back (anneal.py). Merge components that are one
-and try the few ranks at which their coverage drops (prune.py), each annealed again without
-penalty. Polish the promising ones on the entries that fit (polish.py). Keep what explains
-most: entries fitted beyond the number of free parameters, weighed by how well. If there are
-more such entries than chance can give and noise is absent, that is proof enough; otherwise
-other starts and slower schedules have their turn, until two agree. Last, drop components
-whose entries fit as well without them.
+From a small random start with all components allowed, anneal a loss whose outliers fade while
+the atomic norm holds spare components back (anneal.py). Merge components that are one and try
+the few ranks at which their coverage drops (prune.py), each fitted with the loss that the noise
+calls for (adapt.py). Polish on the entries that fit (polish.py). Keep what explains most:
+entries fitted beyond the number of free parameters, weighed by how well. If there are more such
+entries than chance can give and noise is absent, that is proof enough; otherwise other starts and
+slower schedules have their turn, until two agree. Last, drop components whose entries fit as
+well without them.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tensor_rpca.kruskal import KruskalTensor
-from tensor_rpca.solvers.anneal import anneal, scales
-from tensor_rpca.solvers.polish import NOISE_SCALES, polish
+from tensor_rpca.solvers.adapt import adapt
+from tensor_rpca.solvers.anneal import anneal
+from tensor_rpca.solvers.polish import polish
 from tensor_rpca.solvers.prune import drop, keep, likely_ranks, mean_entries, merge_parallel
 from tensor_rpca.solvers.workbench import Factors, Workbench
 
-# Penalty, as a fraction of the scale; ratio of successive scales; iterations a scale.
-SCHEDULES = ((0.5, 0.3, 150), (0.5, 0.5, 250), (0.25, 0.5, 250), (1.0, 0.5, 250), (0.1, 0.8, 400))
-REFIT_SCALES = (0.5, 0.15, 0.05, 0.015, 0.005)
+# Penalty, as a fraction of the scale; scales; iterations at most at each.
+SCHEDULES = (
+    (0.5, (3.0, 0.9, 0.27), 150),
+    (0.2, (1.0, 0.4, 0.15), 800),
+    (0.1, (3.0, 1.0, 0.4, 0.15), 800),
+)
 # Size of a random start's entries of X, in units of a typical entry: small, so that early
 # components grow where Z has something.
 START = 0.1
@@ -43,6 +47,8 @@ ENTRIES_PER_PARAMETER = 5
 # Residuals below these, in units of a typical entry, count as fitted before and after polish.
 ROUGHLY = 3e-3
 EXACTLY = 1e-5
+# And those within so many standard deviations of the noise.
+NOISE_SCALES = 3.0
 # What a fit to within noise is worth at most, as a number of decimal digits.
 DIGITS = 6.0
 
@@ -103,54 +109,39 @@ def solve(bench: Workbench, rank: int, generator: Any, init: Factors | None = No
 
 
 def _explore(
-    bench: Workbench, start: Factors, schedule: tuple[float, float, int], bound: int, most: int
+    bench: Workbench,
+    start: Factors,
+    schedule: tuple[float, tuple[float, ...], int],
+    bound: int,
+    most: int,
 ) -> Iterator[Candidate]:
-    """One schedule: all components, then the likely ranks, then one less at a time."""
-    penalty, ratio, max_iter = schedule
-    spread = anneal(bench, start, scales(ratio), penalty=penalty, max_iter=max_iter)[-1]
-    X = merge_parallel(KruskalTensor(None, spread))
+    """One schedule: all components, then the likely ranks, then fewer and fewer."""
+    penalty, scales, max_iter = schedule
+    X = merge_parallel(
+        KruskalTensor(None, anneal(bench, start, scales, penalty=penalty, max_iter=max_iter))
+    )
     best: Candidate | None = None
     for rank in dict.fromkeys(min(r, bound) for r in likely_ranks(X, most)):
-        candidate = _refit(bench, keep(X, rank), REFIT_SCALES, best)
+        candidate = _assess(bench, adapt(bench, keep(X, rank).balanced_factors()), best)
         yield candidate
         if best is None or candidate.rough_surplus > best.rough_surplus:
             best = candidate
     while best is not None and best.rough_surplus > 0 and best.X.rank > 1 and best.noise < ROUGHLY:
         fewer = keep(merge_parallel(best.X), best.X.rank - 1)
-        candidate = _refit(bench, fewer, REFIT_SCALES[1:], best)
+        candidate = _assess(bench, adapt(bench, fewer.balanced_factors()), best)
         yield candidate
         hopeless = candidate.rough_surplus < best.rough_surplus - 60
         best = None if hopeless else candidate
 
 
-def _refit(
-    bench: Workbench, X: KruskalTensor, widths: Sequence[float], rival: Candidate | None
-) -> Candidate:
-    """Anneal without penalty."""
-    reached = anneal(bench, X.balanced_factors(), widths, penalty=0.0, max_iter=100)
-    best = _assess(bench, reached[-1], rival)
-    if best.proven:
-        return best
-    # Where noise is wider than the scales, the narrow ones made X follow it.
-    for factors, width in zip(reached[:-1], widths, strict=False):
-        noise = bench.noise(factors)
-        if noise > width:
-            same = 0.9 * noise < best.noise < 1.1 * noise
-            return best if same else max(best, _assess(bench, factors, rival), key=_merit)
-    return best
-
-
 def _assess(bench: Workbench, factors: Factors, rival: Candidate | None) -> Candidate:
-    """Polish what can compete, and count what it explains."""
+    """Count what a fit explains, after polish if it can compete."""
     rough, noise = _surplus(bench, factors, ROUGHLY)
-    surplus = rough
-    if rough > 0 and (rival is None or rough > 0.5 * rival.rough_surplus):
-        factors = polish(bench, factors)
-        surplus, noise = _surplus(bench, factors, EXACTLY)
+    surplus, _ = _surplus(bench, factors, EXACTLY)
     fair = Candidate(KruskalTensor(None, factors), noise, surplus, rough)
-    if not EXACTLY < noise < ROUGHLY:
+    if noise > ROUGHLY or rough <= 0 or (rival and rough < 0.5 * rival.rough_surplus):
         return fair
-    factors = polish(bench, factors, exact=True)
+    factors = polish(bench, factors)
     surplus, noise = _surplus(bench, factors, EXACTLY)
     return max(fair, Candidate(KruskalTensor(None, factors), noise, surplus, rough), key=_merit)
 
@@ -184,9 +175,7 @@ def _trim(bench: Workbench, best: Candidate) -> Candidate:
         X, trimmed = candidates[pick], True
     if not trimmed:
         return best
-    factors = polish(bench, X.balanced_factors())
-    surplus, noise = _surplus(bench, factors, EXACTLY)
-    return Candidate(KruskalTensor(None, factors), noise, surplus, surplus)
+    return _assess(bench, adapt(bench, X.balanced_factors(), max(EXACTLY, best.noise)), None)
 
 
 def _merit(candidate: Candidate) -> tuple[float, int]:
