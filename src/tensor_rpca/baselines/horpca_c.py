@@ -36,7 +36,7 @@ def horpca_c(
     return given.result(found.X, found.S, found.converged, found.history)
 
 
-RHO, GROWTH = 1.0, 1.02
+RHO, GROWTH = 3.0, 1.01
 
 
 def _truncate(

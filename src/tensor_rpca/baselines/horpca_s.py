@@ -31,9 +31,11 @@ def horpca_s(
     ----------
     Z : array-like of shape (d_1, ..., d_K), K >= 2
         NaN marks a missing entry, where S is free.
-    weights : float or sequence of K floats, optional
-        w_k; None is the theory's ``sqrt(max(d_k, N / d_k))`` with N entries in all, which is d
-        for a d x d x d tensor, as in the paper's experiment.
+    weights : float, sequence of K floats or "provable", optional
+        w_k; None is Goldfarb and Qin's ``sqrt(max_k d_k)`` for all modes. "provable" is
+        ``sqrt(max(d_k, N / d_k))`` with N entries in all, for which Huang et al. prove recovery
+        of large tensors: d for a d x d x d tensor, as in the paper's experiment. At small d it
+        is so large that X = 0 is often the minimum.
     mask : array-like of bool of the shape of Z, optional
         False marks a missing entry.
     max_iter : int
@@ -63,12 +65,7 @@ def horpca_s(
     """
     given = Given(Z, mask)
     max_iter, tol = validation.check_max_iter(max_iter), validation.check_tol(tol)
-    N, n_modes = math.prod(given.shape), len(given.shape)
-    w = (
-        [math.sqrt(max(d, N / d)) for d in given.shape]
-        if weights is None
-        else check_numbers("weights", weights, n_modes, "modes")
-    )
+    w, n_modes = _weights(weights, given.shape), len(given.shape)
     maps = [partial(_shrink, Unfolding(given.shape, k), w[k]) for k in range(n_modes)]
     # S begins with the entries above half a typical one.
     penalty = Penalty(start=RHO / n_modes, balance_until=max_iter // 2)
@@ -77,6 +74,16 @@ def horpca_s(
 
 
 RHO = 1.0
+
+
+def _weights(weights: Any, shape: tuple[int, ...]) -> list[float]:
+    if weights is None:
+        return [math.sqrt(max(shape))] * len(shape)
+    if isinstance(weights, str):
+        if weights != "provable":
+            raise ValueError(f'weights={weights!r} is unknown; pass numbers, "provable" or None')
+        return [math.sqrt(max(d, math.prod(shape) / d)) for d in shape]
+    return check_numbers("weights", weights, len(shape), "modes")
 
 
 def _shrink(

@@ -32,7 +32,9 @@ def _compiled(signature: Any) -> Any:
     return decorate
 
 
-@_compiled(types.UniTuple(types.float64, 3)(VECTOR, VECTOR, ROWS, ROWS, types.float64, types.float64))
+@_compiled(
+    types.UniTuple(types.float64, 3)(VECTOR, VECTOR, ROWS, ROWS, types.float64, types.float64)
+)
 def _split_strip(Z, S, X, Y, threshold, stretch):  # type: ignore[no-untyped-def]
     n_modes, n = X.shape
     primal = 0.0

@@ -108,8 +108,14 @@ class _Iterate:
         following = 0.5 * (1 + math.sqrt(1 + 4 * self.momentum**2))
         beta = (self.momentum - 1) / following
         uphill = kernels.extrapolate(
-            self.L, self.S, self._L_ahead, self._S_ahead, self._L_new, self._S_point,
-            self._threshold_s, beta,
+            self.L,
+            self.S,
+            self._L_ahead,
+            self._S_ahead,
+            self._L_new,
+            self._S_point,
+            self._threshold_s,
+            beta,
         )
         self.L, self._L_new = self._L_new, self.L
         # The step went against the last one: momentum has carried it too far.

@@ -107,7 +107,9 @@ def check_numbers(name: str, values: Any, count: int, what: str) -> list[float]:
     """Return as many positive numbers as there are modes."""
     listed = list(values) if np.iterable(values) else [values] * count
     if len(listed) != count:
-        raise ValueError(f"{name} has {len(listed)} values; give one for each of the {count} {what}")
+        raise ValueError(
+            f"{name} has {len(listed)} values; give one for each of the {count} {what}"
+        )
     return [validation.check_positive(name, value) for value in listed]
 
 

@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 from tensor_rpca.baselines.kernels import STRIP, split_step
 
 Array = NDArray[Any]
+# Where the two relative residuals are held to each other; equal ones take twice the iterations.
+BALANCE = 0.1
 # Writes into its last argument the minimiser of g(X) + 1/(2 t) ||X - Y||^2, given Y and t.
 ProximalMap = Callable[[Array, float, Array], object]
 
@@ -90,7 +92,7 @@ def split(
 
 def _balance(history: dict[str, list[float]]) -> float:
     """Return what to multiply rho with, so that both residuals shrink alike."""
-    ratio = history["primal"][-1] / max(history["dual"][-1], 1e-300)
+    ratio = history["primal"][-1] / max(BALANCE * history["dual"][-1], 1e-300)
     return min(max(math.sqrt(ratio), 0.5), 2.0) if not 1 / 3 < ratio < 3 else 1.0
 
 

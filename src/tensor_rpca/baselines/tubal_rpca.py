@@ -24,8 +24,7 @@ def tubal_rpca(
     max_iter: int = 1000,
     tol: float = 1e-6,
 ) -> Separation:
-    r"""Robust PCA of low tubal rank: matrices along the first two axes, tubes along the third.
-    """
+    r"""Robust PCA of low tubal rank: matrices along the first two axes, tubes along the third."""
     given = Given(Z, mask)
     if len(given.shape) != 3:
         raise ValueError(f"tubal_rpca needs a tensor of order 3, got shape {given.shape}")
