@@ -117,7 +117,7 @@ def check_mode(mode: Any, n_modes: int) -> int:
     """Return the number of an axis, counted from the front."""
     if isinstance(mode, bool | np.bool_) or not isinstance(mode, numbers.Integral):
         raise TypeError(f"mode must be a whole number, got {mode!r}")
-    if not -n_modes <= mode < n_modes:
+    if not -n_modes <= int(mode) < n_modes:
         raise ValueError(f"mode={mode} names no axis of a tensor of order {n_modes}")
     return int(mode) % n_modes
 

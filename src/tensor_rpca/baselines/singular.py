@@ -95,7 +95,7 @@ class Unfolding:
         U, s, _ = np.linalg.svd(M, full_matrices=False)
         return s, U
 
-    def _gram(self, T: Array) -> Array:
+    def _gram(self, T: Array) -> Any:
         """Upper triangle of the unfolding times its transpose."""
         if self.left == 1:
             return dsyrk(1.0, T.reshape(self.d, self.right).T, trans=1)
@@ -121,9 +121,9 @@ class Unfolding:
             M, into = T.reshape(self.left, self.d), out.reshape(self.left, self.d)
             np.matmul(M @ U, scaled.T, out=into) if few else np.matmul(M, U @ scaled.T, out=into)
             return
-        M = T.reshape(self.left, self.d, self.right)
-        into = out.reshape(self.left, self.d, self.right)
+        slices = T.reshape(self.left, self.d, self.right)
+        into_slices = out.reshape(self.left, self.d, self.right)
         if few:
-            np.matmul(scaled, np.matmul(np.ascontiguousarray(U.T), M), out=into)
+            np.matmul(scaled, np.matmul(np.ascontiguousarray(U.T), slices), out=into_slices)
         else:
-            np.matmul(scaled @ U.T, M, out=into)
+            np.matmul(scaled @ U.T, slices, out=into_slices)

@@ -140,7 +140,12 @@ class Grid:
         return self.auto_trials if method == "auto" else self.trials
 
 
-FULL = Grid((2, *range(5, 61, 5)), tuple(range(5, 61, 5)), trials=16, auto_trials=2)
+FULL = Grid(
+    ranks=(2, *range(5, 50, 5), *range(50, 101, 10)),
+    percents=tuple(range(5, 61, 5)),
+    trials=16,
+    auto_trials=2,
+)
 QUICK = Grid((5, 20, 35, 50), (5, 20, 35, 50), trials=4, auto_trials=1)
 
 
