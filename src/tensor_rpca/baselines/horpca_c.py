@@ -18,7 +18,7 @@ def horpca_c(
     ranks: Any,
     *,
     mask: ArrayLike | None = None,
-    max_iter: int = 1000,
+    max_iter: int = 2000,
     tol: float = 1e-6,
 ) -> Separation:
     r"""Robust PCA with bounded Tucker rank, a nonconvex program, by the same splitting.

@@ -68,7 +68,7 @@ class Given:
         self.unit = survey.typical if survey.typical > 0 else 1.0
         self.shape = array.shape
         self.Z = np.empty(array.shape)
-        np.multiply(array, 1 / self.unit, out=self.Z, casting="unsafe")
+        np.multiply(array, 1 / self.unit, out=self.Z, dtype=np.float64, casting="unsafe")
         self.complete = survey.n_observed == array.size
         if known is not None and not self.complete:
             self.Z[~known] = np.nan
