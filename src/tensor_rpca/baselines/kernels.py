@@ -114,42 +114,44 @@ def simplex_threshold(sizes, total, guess):  # type: ignore[no-untyped-def]
     return t
 
 
-@_compiled(types.UniTuple(types.float64, 2)(VECTOR, VECTOR, VECTOR, VECTOR, VECTOR, VECTOR))
-def descend(Z, L_ahead, S_ahead, L_point, S_point, sizes):  # type: ignore[no-untyped-def]
-    """Half a gradient step of ``1/2 ||L + S - Z||^2`` in both; sizes are those of S.
-
-    Returns the squared residual and its largest entry.
-    """
+@_compiled(types.float64(VECTOR, VECTOR, VECTOR))
+def distances(Z, L, sizes):  # type: ignore[no-untyped-def]
+    """Write ``|Z - L|``, zero where Z is missing; return the sum."""
     total = 0.0
-    top = 0.0
     for j in range(Z.size):
-        z = Z[j]
-        residual = 0.0 if z != z else L_ahead[j] + S_ahead[j] - z
-        total += residual * residual
-        top = max(top, abs(residual))
-        L_point[j] = L_ahead[j] - 0.5 * residual
-        S_point[j] = S_ahead[j] - 0.5 * residual
-        sizes[j] = abs(S_point[j])
-    return total, top
+        difference = Z[j] - L[j]
+        size = abs(difference) if difference == difference else 0.0
+        sizes[j] = size
+        total += size
+    return total
 
 
-@_compiled(
-    types.float64(VECTOR, VECTOR, VECTOR, VECTOR, VECTOR, VECTOR, types.float64, types.float64)
-)
-def extrapolate(L, S, L_ahead, S_ahead, L_new, S_point, threshold, beta):  # type: ignore[no-untyped-def]
-    """Shrink S and go ``beta`` of the last step further ahead, for both parts.
+@_compiled(types.float64(VECTOR, VECTOR, types.float64, VECTOR))
+def fit_both(Z, L, threshold, point):  # type: ignore[no-untyped-def]
+    """Write ``Z - S`` with ``S = shrink(Z - L)``, and L where Z is missing.
 
-    S receives its new value; L is left to the caller, who exchanges it for ``L_new``. Returns the
-    product of the step from the point ahead with the last step; positive says turn back.
+    Returns the squared residual, that of ``clip(Z - L)``.
+    """
+    squares = 0.0
+    for j in range(Z.size):
+        difference = Z[j] - L[j]
+        difference = difference if difference == difference else 0.0
+        residual = min(max(difference, -threshold), threshold)
+        point[j] = L[j] + residual
+        squares += residual * residual
+    return squares
+
+
+@_compiled(types.float64(VECTOR, VECTOR, VECTOR, types.float64))
+def extrapolate(L, new, ahead, beta):  # type: ignore[no-untyped-def]
+    """Move ``ahead`` beyond ``new`` by ``beta`` times the step from L.
+
+    Returns the product of that step with the way back from where it was computed; positive
+    says that momentum has carried too far.
     """
     uphill = 0.0
     for j in range(L.size):
-        p = S_point[j]
-        s = max(p - threshold, 0.0) + min(p + threshold, 0.0)
-        step_s = s - S[j]
-        step_l = L_new[j] - L[j]
-        uphill += (S_ahead[j] - s) * step_s + (L_ahead[j] - L_new[j]) * step_l
-        S[j] = s
-        S_ahead[j] = s + beta * step_s
-        L_ahead[j] = L_new[j] + beta * step_l
+        step = new[j] - L[j]
+        uphill += (ahead[j] - new[j]) * step
+        ahead[j] = new[j] + beta * step
     return uphill

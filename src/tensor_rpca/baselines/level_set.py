@@ -54,7 +54,7 @@ def minimise_largest(
     converged = False
     for iteration in range(max_iter):
         if iteration % EVERY == 0:
-            size, slope, value = iterate.minorant()
+            size, slope, value = iterate.minorant(level)
             if size <= allowed + slack:
                 converged = True
                 break
@@ -64,68 +64,70 @@ def minimise_largest(
         residual = iterate.step(level)
         history["residual"].append(residual)
         history["level"].append(level)
-    return LevelSet(iterate.L, iterate.S, converged, history)
+    return LevelSet(iterate.L, iterate.sparse(level), converged, history)
 
 
 class _Iterate:
-    """L and S with their accelerated projected gradient step, restarted where it overshoots."""
+    """L, and S as the best for L, with accelerated projections, restarted where they overshoot.
+
+    The best S in its ball for a given L is the projection of Z - L, so that only L is left; the
+    gradient of what is left, ``L + S - Z``, is Lipschitz with constant one.
+    """
 
     def __init__(self, Z: Array, unfolding: Unfolding, lambda_s: float):
         self._shape = Z.shape
         self._flat = Z.reshape(-1)
+        self._filled = np.nan_to_num(self._flat)
         self._unfolding = unfolding
         self._lambda = lambda_s
-        self.L, self.S = np.zeros((2, Z.size))
-        self._L_ahead, self._S_ahead = np.zeros((2, Z.size))
-        self._L_point, self._S_point, self._L_new, self._S_new, self._sizes = np.empty((5, Z.size))
+        self.L, self._ahead = np.zeros((2, Z.size))
+        self._point, self._new, self._sizes = np.empty((3, Z.size))
         self.momentum = 1.0
         self._threshold_l = self._threshold_s = 0.0
 
-    def minorant(self) -> tuple[float, float, float]:
+    def minorant(self, level: float) -> tuple[float, float, float]:
         """Norm of the residual, and slope and value at zero of the line below sigma."""
-        R = np.nan_to_num(self._flat - self.L - self.S)
-        size = float(np.linalg.norm(R))
+        size = math.sqrt(self._fit_sparse(self.L, level))
         if size == 0.0:
             return 0.0, 1.0, 0.0
+        R = self._point - self.L
         spectral = float(self._unfolding.left_singular(R.reshape(self._shape))[0][0])
         slope = (spectral + float(np.abs(R).max()) / self._lambda) / size
-        return size, slope, float(R @ np.nan_to_num(self._flat)) / size
+        return size, slope, float(R @ self._filled) / size
 
     def step(self, level: float) -> float:
         """Take one step at this level; return the residual where it began."""
-        squares, _ = kernels.descend(
-            self._flat, self._L_ahead, self._S_ahead, self._L_point, self._S_point, self._sizes
-        )
+        residual = math.sqrt(self._fit_sparse(self._ahead, level))
 
         def project(s: Array) -> Array:
-            self._threshold_l = _threshold(s, level, self._threshold_l)
+            self._threshold_l = _threshold(s, float(s.sum()), level, self._threshold_l)
             return np.maximum(s - self._threshold_l, 0.0)
 
-        self._unfolding.change(
-            self._L_point.reshape(self._shape), project, self._L_new.reshape(self._shape)
-        )
-        self._threshold_s = _threshold(self._sizes, level / self._lambda, self._threshold_s)
+        shape = self._shape
+        self._unfolding.change(self._point.reshape(shape), project, self._new.reshape(shape))
         following = 0.5 * (1 + math.sqrt(1 + 4 * self.momentum**2))
         beta = (self.momentum - 1) / following
-        uphill = kernels.extrapolate(
-            self.L,
-            self.S,
-            self._L_ahead,
-            self._S_ahead,
-            self._L_new,
-            self._S_point,
-            self._threshold_s,
-            beta,
-        )
-        self.L, self._L_new = self._L_new, self.L
-        # The step went against the last one: momentum has carried it too far.
+        uphill = kernels.extrapolate(self.L, self._new, self._ahead, beta)
+        self.L, self._new = self._new, self.L
         self.momentum = 1.0 if uphill > 0 else following
-        return math.sqrt(squares)
+        return residual
+
+    def sparse(self, level: float) -> Array:
+        """Return the best S for L."""
+        self._fit_sparse(self.L, level)
+        return self._filled - np.where(np.isnan(self._flat), 0.0, self._point)
+
+    def _fit_sparse(self, L: Array, level: float) -> float:
+        """Write Z - S for the best S into ``_point``; return the squared residual."""
+        total = kernels.distances(self._flat, L, self._sizes)
+        self._threshold_s = _threshold(self._sizes, total, level / self._lambda, self._threshold_s)
+        squares: float = kernels.fit_both(self._flat, L, self._threshold_s, self._point)
+        return squares
 
 
-def _threshold(sizes: Array, total: float, guess: float) -> float:
+def _threshold(sizes: Array, sum_of_sizes: float, total: float, guess: float) -> float:
     """Return what to subtract so that the positive parts sum to at most ``total``."""
-    if float(sizes.sum()) <= total:
+    if sum_of_sizes <= total:
         return 0.0
     found: float = kernels.simplex_threshold(np.ascontiguousarray(sizes), total, guess)
     return found

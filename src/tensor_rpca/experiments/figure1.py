@@ -85,7 +85,7 @@ def _matrix(problem: Problem) -> Array:
     nuclear = np.linalg.svd(problem.X.reshape(SIDE, -1), compute_uv=False).sum()
     best = float(nuclear / np.abs(problem.S).sum())
     return baselines.matrix_rpca(
-        problem.Z, best, form="variational", epsilon=1e-5, max_iter=2000
+        problem.Z, best, form="variational", epsilon=1e-5, max_iter=3000
     ).low_rank
 
 
@@ -108,7 +108,7 @@ METHODS = {
     "horpca-c": Method("HoRPCA-C", "Tucker rank bounds min(R + 1, 20)", _horpca_c),
     "matrix": Method(
         "Matrix RPCA",
-        "variational form, lambda from the true X and S, epsilon = 1e-5, 2,000 iterations",
+        "variational form, lambda from the true X and S, epsilon = 1e-5, 3,000 iterations",
         _matrix,
     ),
     "tubal": Method("Tubal RPCA", "lambda = 1 / sqrt(20 * 20)", _tubal),
