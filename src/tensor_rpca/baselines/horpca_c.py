@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tensor_rpca import validation
 from tensor_rpca.baselines.result import Given, Separation, check_ranks
-from tensor_rpca.baselines.singular import Unfolding
+from tensor_rpca.baselines.singular import Unfolding, workers
 from tensor_rpca.baselines.splitting import Penalty, split
 
 
@@ -30,9 +30,12 @@ def horpca_c(
     max_iter, tol = validation.check_max_iter(max_iter), validation.check_tol(tol)
     bounds = check_ranks(ranks, given.shape)
     n_modes = len(given.shape)
-    maps = [partial(_truncate, Unfolding(given.shape, k), bounds[k]) for k in range(n_modes)]
-    penalty = Penalty(start=RHO / n_modes, growth=GROWTH)
-    found = split(given.Z, maps, penalty, tol, max_iter)
+    with workers(given.Z.size) as pool:
+        maps = [
+            partial(_truncate, Unfolding(given.shape, k, pool), bounds[k]) for k in range(n_modes)
+        ]
+        penalty = Penalty(start=RHO / n_modes, growth=GROWTH)
+        found = split(given.Z, maps, penalty, tol, max_iter, pool)
     return given.result(found.X, found.S, found.converged, found.history)
 
 

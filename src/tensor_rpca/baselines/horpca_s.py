@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tensor_rpca import validation
 from tensor_rpca.baselines.result import Given, Separation, check_numbers
-from tensor_rpca.baselines.singular import Unfolding
+from tensor_rpca.baselines.singular import Unfolding, workers
 from tensor_rpca.baselines.splitting import Penalty, split
 
 
@@ -66,10 +66,11 @@ def horpca_s(
     given = Given(Z, mask)
     max_iter, tol = validation.check_max_iter(max_iter), validation.check_tol(tol)
     w, n_modes = _weights(weights, given.shape), len(given.shape)
-    maps = [partial(_shrink, Unfolding(given.shape, k), w[k]) for k in range(n_modes)]
-    # S begins with the entries above half a typical one.
-    penalty = Penalty(start=RHO / n_modes, balance_until=max_iter // 2)
-    found = split(given.Z, maps, penalty, tol, max_iter)
+    with workers(given.Z.size) as pool:
+        maps = [partial(_shrink, Unfolding(given.shape, k, pool), w[k]) for k in range(n_modes)]
+        # S begins with the entries above half a typical one.
+        penalty = Penalty(start=RHO / n_modes, balance_until=max_iter // 2)
+        found = split(given.Z, maps, penalty, tol, max_iter, pool)
     return given.result(found.X, found.S, found.converged, found.history)
 
 

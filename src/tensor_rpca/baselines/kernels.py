@@ -18,7 +18,7 @@ VECTOR = types.Array(types.float64, 1, "C")
 # Strips of the modes' arrays keep the strides of the whole.
 ROWS = types.Array(types.float64, 2, "A")
 # Entries to a strip: fixed, so that sums have the same bits for any number of threads.
-STRIP = 2**16
+STRIP = 2**17
 
 
 def _compiled(signature: Any) -> Any:
@@ -64,7 +64,7 @@ def _split_strip(Z, S, X, Y, threshold, stretch):  # type: ignore[no-untyped-def
 
 
 def split_step(
-    Z: Array, S: Array, X: Array, Y: Array, threshold: float, stretch: float, pool: Executor
+    Z: Array, S: Array, X: Array, Y: Array, threshold: float, stretch: float, pool: Executor | None
 ) -> tuple[float, float, float]:
     """Update S and the multipliers of ``X_k + S = Z`` in one pass; all arrays are in place.
 
@@ -84,7 +84,7 @@ def split_step(
         return sums
 
     begins = range(0, Z.size, STRIP)
-    parts = list(pool.map(strip, begins)) if len(begins) > 1 else [strip(0)]
+    parts = list((map if pool is None else pool.map)(strip, begins))
     primal, dual, multipliers = np.sum(parts, axis=0)
     return float(primal), float(dual), float(multipliers)
 

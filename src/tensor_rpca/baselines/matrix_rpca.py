@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from concurrent.futures import Executor
 from functools import partial
 from typing import Any
 
@@ -12,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from tensor_rpca import validation
 from tensor_rpca.baselines.level_set import minimise_largest
 from tensor_rpca.baselines.result import Given, Separation, check_mode, check_weight
-from tensor_rpca.baselines.singular import Unfolding
+from tensor_rpca.baselines.singular import Unfolding, workers
 from tensor_rpca.baselines.splitting import Penalty, split
 
 FORMS = ("pursuit", "variational")
@@ -90,16 +91,17 @@ def matrix_rpca(
     given = Given(Z, mask)
     max_iter, tol = validation.check_max_iter(max_iter), validation.check_tol(tol)
     mode = check_mode(mode, len(given.shape))
-    unfolding = Unfolding(given.shape, mode)
     d = given.shape[mode]
     weight = check_weight("lambda_s", lambda_s, 1 / math.sqrt(max(d, given.Z.size // d)))
-    if form == "pursuit":
-        return _pursuit(given, unfolding, weight, tol, max_iter)
     size = float(np.linalg.norm(given.filled()))
     allowed = 1e-5 * size
     if epsilon is not None:
         allowed = math.sqrt(2 * validation.check_positive("epsilon", epsilon)) / given.unit
-    found = minimise_largest(given.Z, unfolding, weight, allowed, tol * size, max_iter)
+    with workers(given.Z.size) as pool:
+        unfolding = Unfolding(given.shape, mode, pool)
+        if form == "pursuit":
+            return _pursuit(given, unfolding, weight, tol, max_iter, pool)
+        found = minimise_largest(given.Z, unfolding, weight, allowed, tol * size, max_iter)
     history = found.history
     history["residual"] = [r / max(size, 1e-300) for r in history["residual"]]
     history["level"] = [level * given.unit for level in history["level"]]
@@ -107,14 +109,19 @@ def matrix_rpca(
 
 
 def _pursuit(
-    given: Given, unfolding: Unfolding, weight: float, tol: float, max_iter: int
+    given: Given,
+    unfolding: Unfolding,
+    weight: float,
+    tol: float,
+    max_iter: int,
+    pool: Executor | None,
 ) -> Separation:
     maps = [partial(_shrink, unfolding, 1 / weight)]
     # The start that Lin, Chen and Ma take, for the l1 norm with weight one.
     largest = unfolding.left_singular(given.filled())[0][0]
     start = 1.25 / (weight * max(largest, 1e-300))
     penalty = Penalty(start=start, balance_until=max_iter // 2)
-    found = split(given.Z, maps, penalty, tol, max_iter)
+    found = split(given.Z, maps, penalty, tol, max_iter, pool)
     return given.result(found.X, found.S, found.converged, found.history)
 
 

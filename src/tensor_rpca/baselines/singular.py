@@ -9,14 +9,18 @@ decomposition where this could be seen.
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack
-from scipy.linalg.blas import dsyrk
+
+from tensor_rpca.objective.threads import single_threaded_blas
 
 Array = NDArray[Any]
 
@@ -24,16 +28,27 @@ Array = NDArray[Any]
 SMALLEST_THRESHOLD = 1e-7
 # Slices smaller than this are not worth a BLAS call each.
 SLICE_ENTRIES = 4096
+# Entries that a thread takes at a time: fixed, so that sums have the same bits for any number.
+PIECE = 2**18
 
 
 class Unfolding:
-    """Mode-k unfolding of all tensors of one shape; tensors and results are C-ordered."""
+    """Mode-k unfolding of all tensors of one shape; tensors and results are C-ordered.
 
-    def __init__(self, shape: tuple[int, ...], mode: int):
+    Parameters
+    ----------
+    shape : tuple of int
+    mode : int
+    pool : Executor, optional
+        Shares the pieces of large tensors, which BLAS is to take with one thread each.
+    """
+
+    def __init__(self, shape: tuple[int, ...], mode: int, pool: Executor | None = None):
         self.d = shape[mode]
         self.left = math.prod(shape[:mode])
         self.right = math.prod(shape[mode + 1 :])
         self.short = min(self.d, self.left * self.right)
+        self._pool = pool
 
     def soft_threshold(self, T: Array, threshold: float, out: Array) -> float:
         """Write the tensor with singular values ``max(s - t, 0)``; return their sum."""
@@ -85,7 +100,7 @@ class Unfolding:
 
     def left_singular(self, T: Array) -> tuple[Array, Array]:
         """Singular values, descending, and left singular vectors, from the Gram matrix."""
-        squares, U, info = lapack.dsyevd(self._gram(T), lower=0, overwrite_a=1)
+        squares, U, info = lapack.dsyevd(self._gram(T))
         if info != 0:
             return self._decompose(T)
         return np.sqrt(np.maximum(squares[::-1], 0.0)), U[:, ::-1]
@@ -95,35 +110,62 @@ class Unfolding:
         U, s, _ = np.linalg.svd(M, full_matrices=False)
         return s, U
 
-    def _gram(self, T: Array) -> Any:
-        """Upper triangle of the unfolding times its transpose."""
-        if self.left == 1:
-            return dsyrk(1.0, T.reshape(self.d, self.right).T, trans=1)
-        if self.right == 1:
-            return dsyrk(1.0, T.reshape(self.left, self.d).T)
-        slices = T.reshape(self.left, self.d, self.right)
-        if self.d * self.right < SLICE_ENTRIES:
-            M = np.ascontiguousarray(np.moveaxis(slices, 1, 0)).reshape(self.d, -1)
-            return dsyrk(1.0, M.T, trans=1)
-        gram = np.zeros((self.d, self.d), order="F")
-        for part in slices:
-            gram = dsyrk(1.0, part.T, beta=1.0, c=gram, trans=1, overwrite_c=1)
-        return gram
+    def _gram(self, T: Array) -> Array:
+        """Return the unfolding times its transpose, summed in the same order however shared."""
+        grams = self._each(_gram_of_piece, self._pieces(T))
+        total: Array = functools.reduce(np.add, grams)
+        return total
 
     def _scale(self, T: Array, U: Array, factors: Array, out: Array) -> None:
         """Write ``U diag(factors) U^T`` times the unfolding."""
         if U.shape[1] == 0:
             out[...] = 0.0
             return
-        few = 2 * U.shape[1] <= self.d
-        scaled = U * factors
-        if self.right == 1:
-            M, into = T.reshape(self.left, self.d), out.reshape(self.left, self.d)
-            np.matmul(M @ U, scaled.T, out=into) if few else np.matmul(M, U @ scaled.T, out=into)
-            return
+        scaled, few = U * factors, 2 * U.shape[1] <= self.d
+        onto = np.ascontiguousarray(U.T)
+        product = scaled if few else scaled @ onto
+
+        def scale(piece: Array, into: Array) -> None:
+            np.matmul(product, onto @ piece if few else piece, out=into)
+
+        self._each(scale, self._pieces(T), self._pieces(out))
+
+    def _each(self, function: Callable[..., Any], *pieces: list[Array]) -> list[Any]:
+        share = map if self._pool is None or len(pieces[0]) == 1 else self._pool.map
+        return list(share(function, *pieces))
+
+    def _pieces(self, T: Array) -> list[Array]:
+        """Views of shapes (slices, d, columns) that make up the unfolding's columns."""
         slices = T.reshape(self.left, self.d, self.right)
-        into_slices = out.reshape(self.left, self.d, self.right)
-        if few:
-            np.matmul(scaled, np.matmul(np.ascontiguousarray(U.T), slices), out=into_slices)
+        if self.right == 1:  # rows of a matrix, of which the unfolding is the transpose
+            slices = slices.reshape(self.left, self.d).T[None]
+        axis = 2 if slices.shape[0] == 1 else 0
+        length = slices.shape[axis]
+        step = max(1, length * PIECE // max(T.size, 1))
+        cuts = [slice(begin, begin + step) for begin in range(0, length, step)]
+        return [slices[:, :, cut] if axis == 2 else slices[cut] for cut in cuts]
+
+
+def _gram_of_piece(piece: Array) -> Array:
+    # A product of an array with its own transpose is half the work, and NumPy knows.
+    if len(piece) == 1:
+        gram: Array = piece[0] @ piece[0].T
+    elif piece.shape[1] * piece.shape[2] < SLICE_ENTRIES:
+        M = np.ascontiguousarray(np.moveaxis(piece, 1, 0)).reshape(piece.shape[1], -1)
+        gram = M @ M.T
+    else:
+        gram = np.zeros((piece.shape[1], piece.shape[1]))
+        for part in piece:
+            gram += part @ part.T
+    return gram
+
+
+@contextmanager
+def workers(size: int) -> Iterator[Executor | None]:
+    """Yield as many threads as BLAS would use, and keep BLAS to one; None for small tensors."""
+    with single_threaded_blas() as n_threads:
+        if n_threads == 1 or size <= PIECE:
+            yield None
         else:
-            np.matmul(scaled @ U.T, slices, out=into_slices)
+            with ThreadPoolExecutor(n_threads) as pool:
+                yield pool

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import threadpoolctl
 from numpy.typing import NDArray
 
-from tensor_rpca.baselines.kernels import STRIP, split_step
+from tensor_rpca.baselines.kernels import split_step
 
 Array = NDArray[Any]
 # Where the two relative residuals are held to each other; equal ones take twice the iterations.
@@ -55,7 +54,12 @@ class Split:
 
 
 def split(
-    Z: Array, maps: Sequence[ProximalMap], penalty: Penalty, tol: float, max_iter: int
+    Z: Array,
+    maps: Sequence[ProximalMap],
+    penalty: Penalty,
+    tol: float,
+    max_iter: int,
+    pool: Executor | None,
 ) -> Split:
     """Run the method until constraints hold and S rests, both to ``tol`` of their scale."""
     n_modes = len(maps)
@@ -68,25 +72,22 @@ def split(
     rho, stretch = penalty.start, 1.0
     history: dict[str, list[float]] = {"primal": [], "dual": []}
     converged = False
-    with ThreadPoolExecutor(_n_threads() if Z.size > STRIP else 1) as pool:
-        for iteration in range(1, max_iter + 1):
-            for proximal_map, x, y in zip(maps, X, Y, strict=True):
-                proximal_map(y.reshape(Z.shape), 1 / rho, x.reshape(Z.shape))
-            following = rho * penalty.growth
-            if iteration <= penalty.balance_until and iteration % 5 == 0:
-                following *= _balance(history)
-            stretch = rho / following
-            primal, dual, multipliers = split_step(
-                flat, S, X, Y, 1 / (rho * n_modes), stretch, pool
-            )
-            history["primal"].append(math.sqrt(primal) / max(size, 1e-300))
-            # Growing penalties make the multipliers vanish: S must rest relative to Z then.
-            scale = multipliers if penalty.growth == 1 else max(multipliers, size**2)
-            history["dual"].append(math.sqrt(n_modes * dual / max(scale, 1e-300)))
-            rho = following
-            if max(history["primal"][-1], history["dual"][-1]) <= tol:
-                converged = True
-                break
+    for iteration in range(1, max_iter + 1):
+        for proximal_map, x, y in zip(maps, X, Y, strict=True):
+            proximal_map(y.reshape(Z.shape), 1 / rho, x.reshape(Z.shape))
+        following = rho * penalty.growth
+        if iteration <= penalty.balance_until and iteration % 5 == 0:
+            following *= _balance(history)
+        stretch = rho / following
+        primal, dual, multipliers = split_step(flat, S, X, Y, 1 / (rho * n_modes), stretch, pool)
+        history["primal"].append(math.sqrt(primal) / max(size, 1e-300))
+        # Growing penalties make the multipliers vanish: S must rest relative to Z then.
+        scale = multipliers if penalty.growth == 1 else max(multipliers, size**2)
+        history["dual"].append(math.sqrt(n_modes * dual / max(scale, 1e-300)))
+        rho = following
+        if max(history["primal"][-1], history["dual"][-1]) <= tol:
+            converged = True
+            break
     return Split(X.mean(axis=0), S, converged, history)
 
 
@@ -94,8 +95,3 @@ def _balance(history: dict[str, list[float]]) -> float:
     """Return what to multiply rho with, so that both residuals shrink alike."""
     ratio = history["primal"][-1] / max(BALANCE * history["dual"][-1], 1e-300)
     return min(max(math.sqrt(ratio), 0.5), 2.0) if not 1 / 3 < ratio < 3 else 1.0
-
-
-def _n_threads() -> int:
-    pools = threadpoolctl.threadpool_info()
-    return max((pool["num_threads"] for pool in pools if pool["user_api"] == "blas"), default=1)

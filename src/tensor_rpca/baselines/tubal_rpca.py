@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tensor_rpca import validation
 from tensor_rpca.baselines.result import Given, Separation, check_weight
+from tensor_rpca.baselines.singular import workers
 from tensor_rpca.baselines.splitting import Penalty, split
 
 Array = NDArray[Any]
@@ -36,7 +37,8 @@ def tubal_rpca(
         tubal_soft_threshold(Y, t / weight, out)
 
     penalty = Penalty(start=RHO, balance_until=max_iter // 2)
-    found = split(given.Z, [shrink], penalty, tol, max_iter)
+    with workers(given.Z.size) as pool:
+        found = split(given.Z, [shrink], penalty, tol, max_iter, pool)
     return given.result(found.X, found.S, found.converged, found.history)
 
 
