@@ -14,7 +14,7 @@ SCENE, RANK = (130, 160, 200), 20
 
 
 def per_iteration(solve, few, many, repeats):
-    """Median seconds of an iteration: the difference of two runs, so that setting up is left out."""
+    """Median seconds of an iteration, from the difference of two runs: without setting up."""
     solve(few)
     seconds = []
     for _ in range(repeats):
