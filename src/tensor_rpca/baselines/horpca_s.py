@@ -13,6 +13,9 @@ from tensor_rpca.baselines.result import Given, Separation, check_numbers
 from tensor_rpca.baselines.singular import Unfolding, workers
 from tensor_rpca.baselines.splitting import Penalty, split
 
+# First penalty parameter, for one mode: outliers are what exceeds a typical entry.
+RHO = 1.0
+
 
 def horpca_s(
     Z: ArrayLike,
@@ -68,13 +71,9 @@ def horpca_s(
     w, n_modes = _weights(weights, given.shape), len(given.shape)
     with workers(given.Z.size) as pool:
         maps = [partial(_shrink, Unfolding(given.shape, k, pool), w[k]) for k in range(n_modes)]
-        # S begins with the entries above half a typical one.
         penalty = Penalty(start=RHO / n_modes, balance_until=max_iter // 2)
         found = split(given.Z, maps, penalty, tol, max_iter, pool)
     return given.result(found.X, found.S, found.converged, found.history)
-
-
-RHO = 1.0
 
 
 def _weights(weights: Any, shape: tuple[int, ...]) -> list[float]:

@@ -16,6 +16,9 @@ from tensor_rpca.baselines.splitting import Penalty, split
 
 Array = NDArray[Any]
 
+# First penalty parameter: outliers are what exceeds a typical entry.
+RHO = 1.0
+
 
 def tubal_rpca(
     Z: ArrayLike,
@@ -25,10 +28,51 @@ def tubal_rpca(
     max_iter: int = 1000,
     tol: float = 1e-6,
 ) -> Separation:
-    r"""Robust PCA of low tubal rank: matrices along the first two axes, tubes along the third."""
+    r"""Robust PCA of low tubal rank: matrices along the first two axes, tubes along the third.
+
+    .. math:: \min_{X, S} \|X\|_{\text{tubal}} + \lambda_s \|S\|_1
+              \quad\text{subject to}\quad X + S = Z
+
+    The norm is the mean of the nuclear norms of the slices of X's Fourier transform along the
+    third axis.
+
+    Parameters
+    ----------
+    Z : array-like of shape (d_1, d_2, d_3)
+        NaN marks a missing entry, where S is free.
+    lambda_s : float, optional
+        None is ``1 / sqrt(max(d_1, d_2) d_3)``.
+    mask : array-like of bool of the shape of Z, optional
+        False marks a missing entry.
+    max_iter : int
+    tol : float
+        Stop when the constraint holds, and S rests, to this fraction of their scale.
+
+    Returns
+    -------
+    Separation
+        ``history`` has "primal" and "dual", the residuals compared with ``tol``.
+
+    References
+    ----------
+    C. Lu, J. Feng, Y. Chen, W. Liu, Z. Lin and S. Yan, Tensor robust principal component
+    analysis with a new tensor nuclear norm, IEEE TPAMI 42 (2020).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensor_rpca.baselines import tubal_rpca
+    >>> from tensor_rpca.datasets import low_rank_plus_sparse
+    >>> Z, X, S = low_rank_plus_sparse((50, 50, 10), rank=2, outliers=0.05, random_state=0)
+    >>> result = tubal_rpca(Z)
+    >>> bool(np.linalg.norm(result.low_rank - X) < 1e-3 * np.linalg.norm(X))
+    True
+    """
     given = Given(Z, mask)
     if len(given.shape) != 3:
-        raise ValueError(f"tubal_rpca needs a tensor of order 3, got shape {given.shape}")
+        raise ValueError(
+            f"tubal_rpca needs a tensor of order 3, got shape {given.shape}; horpca_s takes any"
+        )
     max_iter, tol = validation.check_max_iter(max_iter), validation.check_tol(tol)
     d1, d2, d3 = given.shape
     weight = check_weight("lambda_s", lambda_s, 1 / math.sqrt(max(d1, d2) * d3))
@@ -40,9 +84,6 @@ def tubal_rpca(
     with workers(given.Z.size) as pool:
         found = split(given.Z, [shrink], penalty, tol, max_iter, pool)
     return given.result(found.X, found.S, found.converged, found.history)
-
-
-RHO = 1.0
 
 
 def tubal_soft_threshold(T: Array, threshold: float, out: Array) -> None:
