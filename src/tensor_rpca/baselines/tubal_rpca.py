@@ -63,7 +63,7 @@ def tubal_rpca(
     >>> import numpy as np
     >>> from tensor_rpca.baselines import tubal_rpca
     >>> from tensor_rpca.datasets import low_rank_plus_sparse
-    >>> Z, X, S = low_rank_plus_sparse((50, 50, 10), rank=2, outliers=0.05, random_state=0)
+    >>> Z, X, S = low_rank_plus_sparse((60, 60, 5), rank=1, outliers=0.05, random_state=0)
     >>> result = tubal_rpca(Z)
     >>> bool(np.linalg.norm(result.low_rank - X) < 1e-3 * np.linalg.norm(X))
     True
