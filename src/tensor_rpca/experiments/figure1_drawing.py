@@ -16,6 +16,7 @@ from tensor_rpca.experiments.figure1 import METHODS, SIDE, SIZE, recovered
 from tensor_rpca.files import written_whole
 
 LIMIT, THEOREM, ILL_POSED = "#d62728", "#1f77b4", "#ff7f0e"
+MISSING = "#b08fc7"  # of a cell that was not run; there is none in a finished figure
 # These see unfoldings, which have full rank from R = 20 on.
 MATRICISING = ("horpca-s-paper", "horpca-s", "horpca-c", "matrix", "tubal")
 
@@ -52,6 +53,7 @@ def _panel(axes: Axes, method: str, cells: Sequence[dict[str, Any]]) -> None:
     for cell in cells:
         shade[ranks.index(cell["rank"]), percents.index(cell["percent"])] = recovered(cell)
     x, y = _edges(percents), _edges(ranks)
+    axes.set_facecolor(MISSING)
     axes.pcolormesh(x, y, shade, cmap="gray", vmin=0, vmax=1)
     m = np.linspace(x[0], x[-1], 200)
     axes.plot(
@@ -65,7 +67,8 @@ def _panel(axes: Axes, method: str, cells: Sequence[dict[str, Any]]) -> None:
         axes.axhline(SIDE, color=ILL_POSED, ls=":", label="$R \\geq 20$: unfoldings of full rank")
     trials = len(cells[0]["errors"])
     axes.set(xlim=(x[0], x[-1]), ylim=(y[0], y[-1]))
-    axes.set_title(f"{METHODS[method].title}\n({trials} trials a cell)", fontsize="medium")
+    many = f"{trials} trials a cell" if trials > 1 else "one trial a cell"
+    axes.set_title(f"{METHODS[method].title}\n({many})", fontsize="medium")
 
 
 def theorem_rank(percent: Any) -> Any:
