@@ -34,7 +34,7 @@ KEY = ("method", "rank", "percent", "seed", "trials")
 def figure1_command(
     out: Out = None,
     quick: Annotated[bool, typer.Option("--quick", help="16 cells, a few trials each.")] = False,
-    full: Annotated[bool, typer.Option("--full", help="192 cells, 16 trials each.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="130 cells, 16 trials each.")] = False,
     methods: Annotated[
         str | None, typer.Option(help="Panels, separated by commas; all if left out.")
     ] = None,
