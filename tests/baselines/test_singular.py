@@ -82,3 +82,21 @@ def test_simplex_threshold(total, guess):
     sizes = np.abs(np.random.default_rng(4).standard_normal(50))
     t = kernels.simplex_threshold(sizes, total, guess)
     assert np.maximum(sizes - t, 0).sum() == pytest.approx(total, rel=1e-10, abs=1e-14)
+
+
+@pytest.mark.parametrize("rank", [0, 3, 40, 300])
+def test_few_of_many_singular_values(rank, monkeypatch):
+    """Lanczos iterations agree with the whole decomposition, and hand over if there are many."""
+    rng = np.random.default_rng(5)
+    T = rng.standard_normal((450, 600))
+    if rank:
+        T += 3 * rng.standard_normal((450, rank)) @ rng.standard_normal((rank, 600))
+    threshold = 50.0  # the noise reaches sqrt(450) + sqrt(600) = 46
+    out, expected = np.empty_like(T), np.empty_like(T)
+    few = Unfolding(T.shape, 0)
+    sums = [few.soft_threshold(T, threshold, out) for _ in range(2)]
+    monkeypatch.setattr("tensor_rpca.baselines.singular.LARGE", 10**9)
+    total = Unfolding(T.shape, 0).soft_threshold(T, threshold, expected)
+    assert sums == pytest.approx([total, total], rel=1e-9, abs=1e-9)
+    np.testing.assert_allclose(out, expected, atol=1e-9 * max(1.0, np.abs(T).max()))
+    assert (np.linalg.matrix_rank(expected) if rank else 0) == rank

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack
+from scipy.sparse.linalg import eigsh
 
 from tensor_rpca.objective.threads import single_threaded_blas
 
@@ -28,6 +29,8 @@ Array = NDArray[Any]
 SMALLEST_THRESHOLD = 1e-7
 # Slices smaller than this are not worth a BLAS call each.
 SLICE_ENTRIES = 4096
+# Sides from which on a few eigenvectors cost less than all.
+LARGE = 400
 # Entries that a thread takes at a time: fixed, so that sums have the same bits for any number.
 PIECE = 2**18
 
@@ -49,6 +52,7 @@ class Unfolding:
         self.right = math.prod(shape[mode + 1 :])
         self.short = min(self.d, self.left * self.right)
         self._pool = pool
+        self._expected = 5  # singular values above the threshold, the last time
 
     def soft_threshold(self, T: Array, threshold: float, out: Array) -> float:
         """Write the tensor with singular values ``max(s - t, 0)``; return their sum."""
@@ -89,7 +93,7 @@ class Unfolding:
             parts = result.T.reshape(self.d, self.left, self.right)
             out.reshape(self.left, self.d, self.right)[...] = np.moveaxis(parts, 0, 1)
             return
-        s, U = self.left_singular(T)
+        s, U = self.left_singular(T, above=exact_above)
         if exact_above < SMALLEST_THRESHOLD * s[0]:
             s, U = self._decompose(T)
         changed = change(s)
@@ -98,12 +102,33 @@ class Unfolding:
         np.divide(changed, s, out=factors, where=kept)
         self._scale(T, U[:, kept], factors[kept], out)
 
-    def left_singular(self, T: Array) -> tuple[Array, Array]:
-        """Singular values, descending, and left singular vectors, from the Gram matrix."""
-        squares, U, info = lapack.dsyevd(self._gram(T))
+    def left_singular(self, T: Array, above: float = 0.0) -> tuple[Array, Array]:
+        """Singular values, descending, and left singular vectors, from the Gram matrix.
+
+        Those up to ``above`` may be left out, which pays if few are left of many.
+        """
+        gram = self._gram(T)
+        if self.short >= LARGE and 0.0 < above < math.inf:
+            found = self._largest(gram, above)
+            if found is not None:
+                return found
+        squares, U, info = lapack.dsyevd(gram)
         if info != 0:
             return self._decompose(T)
         return np.sqrt(np.maximum(squares[::-1], 0.0)), U[:, ::-1]
+
+    def _largest(self, gram: Array, above: float) -> tuple[Array, Array] | None:
+        """Find what exceeds ``above`` by Lanczos iterations, None if it is too much."""
+        count = self._expected + 5
+        while count <= len(gram) // 8:
+            # From a fixed start, for the same bits.
+            squares, U = eigsh(gram, count, which="LA", v0=np.ones(len(gram)))
+            s = np.sqrt(np.maximum(squares[::-1], 0.0))
+            if s[-1] <= above:
+                self._expected = int((s > above).sum())
+                return s, U[:, ::-1]
+            count *= 2
+        return None
 
     def _decompose(self, T: Array) -> tuple[Array, Array]:
         M = np.moveaxis(T.reshape(self.left, self.d, self.right), 1, 0).reshape(self.d, -1)
