@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import itertools
+from contextlib import contextmanager
+from unittest import mock
 
 import numpy as np
 import pytest
 
 from tensor_rpca import baselines
-from tensor_rpca.baselines import gradient_rpca, horpca_c, horpca_s, matrix_rpca, tubal_rpca
+from tensor_rpca.baselines import (
+    gradient_rpca,
+    horpca_c,
+    horpca_s,
+    matrix_rpca,
+    singular,
+    tubal_rpca,
+)
 from tensor_rpca.datasets import low_rank_plus_sparse
+from tensor_rpca.objective.threads import single_threaded_blas
 
 RIVALS = {
     "horpca_s": horpca_s,
@@ -69,6 +79,25 @@ def test_same_bits_twice_and_the_input_is_left_alone(rival):
     assert first.n_iter == len(next(iter(first.history.values()))) <= 7
     assert not first.converged
     assert first.seconds > 0
+
+
+@each_rival
+def test_same_bits_for_any_number_of_threads(rival):
+    """In several pieces, which threads share."""
+    Z = low_rank_plus_sparse((60, 70, 80), 2, 0.1, random_state=0)[0]
+    alone, shared = (low_rank_on_threads(rival, Z, n) for n in (1, 3))
+    np.testing.assert_array_equal(alone, shared)
+
+
+def low_rank_on_threads(rival, Z, n_threads):
+    with mock.patch.object(singular, "single_threaded_blas", lambda: threads(n_threads)):
+        return rival(Z, max_iter=3).low_rank
+
+
+@contextmanager
+def threads(number):
+    with single_threaded_blas():
+        yield number
 
 
 @each_rival

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import Any
 
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from tensor_rpca import validation
 from tensor_rpca.baselines.result import Given, Separation, check_numbers
@@ -70,7 +69,7 @@ def horpca_s(
     max_iter, tol = validation.check_max_iter(max_iter), validation.check_tol(tol)
     w, n_modes = _weights(weights, given.shape), len(given.shape)
     with workers(given.Z.size) as pool:
-        maps = [partial(_shrink, Unfolding(given.shape, k, pool), w[k]) for k in range(n_modes)]
+        maps = [Unfolding(given.shape, k, pool).shrink(w[k]) for k in range(n_modes)]
         penalty = Penalty(start=RHO / n_modes, balance_until=max_iter // 2)
         found = split(given.Z, maps, penalty, tol, max_iter, pool)
     return given.result(found.X, found.S, found.converged, found.history)
@@ -84,9 +83,3 @@ def _weights(weights: Any, shape: tuple[int, ...]) -> list[float]:
             raise ValueError(f'weights={weights!r} is unknown; pass numbers, "provable" or None')
         return [math.sqrt(max(d, math.prod(shape) / d)) for d in shape]
     return check_numbers("weights", weights, len(shape), "modes")
-
-
-def _shrink(
-    unfolding: Unfolding, weight: float, Y: NDArray[Any], t: float, out: NDArray[Any]
-) -> float:
-    return unfolding.soft_threshold(Y, weight * t, out)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from concurrent.futures import Executor
 from typing import Any
 
-import numba
 import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from tensor_rpca.objective.kernels import FASTMATH
+from tensor_rpca.objective.compact import compiled
 
 Array = NDArray[Any]
 
@@ -21,18 +20,7 @@ ROWS = types.Array(types.float64, 2, "A")
 STRIP = 2**17
 
 
-def _compiled(signature: Any) -> Any:
-    def decorate(function: Any) -> Any:
-        options = {"nogil": True, "error_model": "numpy", "fastmath": FASTMATH}
-        try:
-            return numba.njit([signature], cache=True, **options)(function)
-        except RuntimeError:  # nowhere to keep a cache
-            return numba.njit([signature], **options)(function)
-
-    return decorate
-
-
-@_compiled(
+@compiled(
     types.UniTuple(types.float64, 3)(VECTOR, VECTOR, ROWS, ROWS, types.float64, types.float64)
 )
 def _split_strip(Z, S, X, Y, threshold, stretch):  # type: ignore[no-untyped-def]
@@ -89,7 +77,7 @@ def split_step(
     return float(primal), float(dual), float(multipliers)
 
 
-@_compiled(types.float64(VECTOR, types.float64, types.float64))
+@compiled(types.float64(VECTOR, types.float64, types.float64))
 def simplex_threshold(sizes, total, guess):  # type: ignore[no-untyped-def]
     """Return the t >= 0 for which ``sum max(sizes - t, 0) = total``, by Newton's method.
 
@@ -114,7 +102,7 @@ def simplex_threshold(sizes, total, guess):  # type: ignore[no-untyped-def]
     return t
 
 
-@_compiled(types.float64(VECTOR, VECTOR, VECTOR))
+@compiled(types.float64(VECTOR, VECTOR, VECTOR))
 def distances(Z, L, sizes):  # type: ignore[no-untyped-def]
     """Write ``|Z - L|``, zero where Z is missing; return the sum."""
     total = 0.0
@@ -126,7 +114,7 @@ def distances(Z, L, sizes):  # type: ignore[no-untyped-def]
     return total
 
 
-@_compiled(types.float64(VECTOR, VECTOR, types.float64, VECTOR))
+@compiled(types.float64(VECTOR, VECTOR, types.float64, VECTOR))
 def fit_both(Z, L, threshold, point):  # type: ignore[no-untyped-def]
     """Write ``Z - S`` with ``S = shrink(Z - L)``, and L where Z is missing.
 
@@ -142,7 +130,7 @@ def fit_both(Z, L, threshold, point):  # type: ignore[no-untyped-def]
     return squares
 
 
-@_compiled(types.float64(VECTOR, VECTOR, VECTOR, types.float64))
+@compiled(types.float64(VECTOR, VECTOR, VECTOR, types.float64))
 def extrapolate(L, new, ahead, beta):  # type: ignore[no-untyped-def]
     """Move ``ahead`` beyond ``new`` by ``beta`` times the step from L.
 

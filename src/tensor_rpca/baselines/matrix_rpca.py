@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 from concurrent.futures import Executor
-from functools import partial
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from tensor_rpca import validation
 from tensor_rpca.baselines.level_set import minimise_largest
@@ -27,7 +25,7 @@ def matrix_rpca(
     epsilon: float | None = None,
     mode: int = 0,
     mask: ArrayLike | None = None,
-    max_iter: int = 1000,
+    max_iter: int = 3000,
     tol: float = 1e-6,
 ) -> Separation:
     r"""Robust PCA of the unfolding ``Z_(mode)``; of Z itself, if it is a matrix.
@@ -116,16 +114,10 @@ def _pursuit(
     max_iter: int,
     pool: Executor | None,
 ) -> Separation:
-    maps = [partial(_shrink, unfolding, 1 / weight)]
+    maps = [unfolding.shrink(1 / weight)]
     # The start that Lin, Chen and Ma take, for the l1 norm with weight one.
     largest = unfolding.left_singular(given.filled())[0][0]
     start = 1.25 / (weight * max(largest, 1e-300))
     penalty = Penalty(start=start, balance_until=max_iter // 2)
     found = split(given.Z, maps, penalty, tol, max_iter, pool)
     return given.result(found.X, found.S, found.converged, found.history)
-
-
-def _shrink(
-    unfolding: Unfolding, weight: float, Y: NDArray[Any], t: float, out: NDArray[Any]
-) -> float:
-    return unfolding.soft_threshold(Y, weight * t, out)

@@ -67,6 +67,10 @@ class Unfolding:
         self.change(T, change, out, exact_above=threshold)
         return shrunk
 
+    def shrink(self, weight: float) -> Callable[[Array, float, Array], float]:
+        """Return the proximal map of ``weight`` times the nuclear norm."""
+        return lambda Y, t, out: self.soft_threshold(Y, weight * t, out)
+
     def truncate(self, T: Array, rank: int, out: Array) -> None:
         """Write the nearest tensor whose unfolding has at most this rank."""
 
