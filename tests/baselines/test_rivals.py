@@ -90,7 +90,7 @@ def test_same_bits_for_any_number_of_threads(rival):
 
 
 def low_rank_on_threads(rival, Z, n_threads):
-    with mock.patch.object(singular, "single_threaded_blas", lambda: threads(n_threads)):
+    with mock.patch.object(singular, "single_threaded_blas", return_value=threads(n_threads)):
         return rival(Z, max_iter=3).low_rank
 
 
