@@ -31,6 +31,8 @@ def draw_figure1(cells: Sequence[dict[str, Any]], paths: Sequence[Path]) -> None
     grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
     for axes in grid.flat[len(methods) :]:
         axes.set_visible(False)
+    for axes in grid.flat[max(0, len(methods) - columns) : len(methods)]:
+        axes.tick_params(labelbottom=True)
     for method, axes in zip(methods, grid.flat, strict=False):
         _panel(axes, method, [cell for cell in cells if cell["method"] == method])
     figure.supxlabel("outliers, percent of the entries, $100\\, m / 20^3$")
