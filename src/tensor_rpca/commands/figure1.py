@@ -34,7 +34,7 @@ KEY = ("method", "rank", "percent", "seed", "trials")
 def figure1_command(
     out: Out = None,
     quick: Annotated[bool, typer.Option("--quick", help="16 cells, a few trials each.")] = False,
-    full: Annotated[bool, typer.Option("--full", help="130 cells, 16 trials each.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="90 cells, 16 trials each.")] = False,
     methods: Annotated[
         str | None, typer.Option(help="Panels, separated by commas; all if left out.")
     ] = None,
@@ -148,7 +148,7 @@ def _print_rows(rows: Sequence[dict[str, Any]], folder: Path) -> None:
 
     table = Table(box=None, padding=(0, 2, 0, 0))
     for name in ("method", "trials a cell", "cells recovered", "of", "highest R", "median s"):
-        table.add_column(name, justify="left" if name == "method" else "right")
+        table.add_column(name, justify="left" if name == "method" else "right", no_wrap=True)
     for row in rows:
         table.add_row(
             row["title"],

@@ -140,10 +140,10 @@ class Grid:
         return self.auto_trials if method == "auto" else self.trials
 
 
-# Finer where methods differ: up to R = 50, far beyond where unfoldings have full rank, and 40 %.
+# Finer where methods differ, and far beyond R = 20, where unfoldings have full rank.
 FULL = Grid(
-    ranks=(2, *range(5, 51, 5), 60, 80),
-    percents=(*range(5, 41, 5), 50, 60),
+    ranks=(2, 5, 10, 15, 20, 30, 40, 50, 60, 80),
+    percents=(5, 10, 15, 20, 25, 30, 40, 50, 60),
     trials=16,
     auto_trials=2,
 )
