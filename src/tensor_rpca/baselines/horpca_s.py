@@ -34,7 +34,8 @@ def horpca_s(
     Z : array-like of shape (d_1, ..., d_K), K >= 2
         NaN marks a missing entry, where S is free.
     weights : float, sequence of K floats or "provable", optional
-        w_k; None is Goldfarb and Qin's ``sqrt(max_k d_k)`` for all modes. "provable" is
+        w_k; None is ``sqrt(max_k d_k)`` for all modes, the scale of Goldfarb and Qin, who tune
+        a factor to it. "provable" is
         ``sqrt(max(d_k, N / d_k))`` with N entries in all, for which Huang et al. prove recovery
         of large tensors: d for a d x d x d tensor, as in the paper's experiment. At small d it
         is so large that X = 0 is often the minimum.

@@ -103,7 +103,7 @@ METHODS = {
         "HoRPCA-S, weights 20", "the paper's weights, 20 for each mode", _horpca_s_paper
     ),
     "horpca-s": Method(
-        "HoRPCA-S, weights √20", "Goldfarb and Qin's weights, sqrt(20) for each mode", _horpca_s
+        "HoRPCA-S, weights √20", "sqrt(20) for each mode, the scale of Goldfarb and Qin", _horpca_s
     ),
     "horpca-c": Method("HoRPCA-C", "Tucker rank bounds min(R + 1, 20)", _horpca_c),
     "matrix": Method(
