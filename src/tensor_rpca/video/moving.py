@@ -1,0 +1,85 @@
+"""A first guess, on the small clip, at what moves: what the background must not learn from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import ndimage
+
+from tensor_rpca.video.background import spatial_factors
+from tensor_rpca.video.levels import Levels
+from tensor_rpca.video.mask import SIGMA, objects, smoothed
+from tensor_rpca.video.kernels import score_frame
+
+Array = NDArray[Any]
+
+# Sample of frames for medians over time.
+SAMPLE = 100
+# Residuals count as large beyond so many times their usual size, which is at least FLOOR levels.
+LARGE, FLOOR = 1.75, 10.0
+
+
+def guess_moving(small: Array, pool: ThreadPoolExecutor, n_threads: int) -> NDArray[np.bool_]:
+    """Where something seems to move in a small clip (T, h, w, C); of shape (T, h, w).
+
+    The background is the median image, as bright as each frame asks for. What is unusually far
+    from it at first is left out when each pixel's past is looked at.
+    """
+    T, h, w, C = small.shape
+    still = np.median(small[:: max(1, T // SAMPLE)], axis=0).astype(np.float32)
+    gains = np.array([_brightness(frame, still) for frame in small], np.float32)
+    residuals = (np.abs(f - g * still).max(axis=2) for f, g in zip(small, gains, strict=True))
+    size = np.stack(list(residuals)).astype(np.uint8)
+    usual = np.median(size[:: max(1, T // SAMPLE)], axis=0)
+    limit = LARGE * (ndimage.gaussian_filter(usual.astype(np.float32), 3.0) + FLOOR)
+    large = np.stack(
+        [
+            ndimage.binary_dilation(ndimage.gaussian_filter(s.astype(np.float32), SIGMA) > limit)
+            for s in size
+        ]
+    )
+    known = np.ascontiguousarray(~large.reshape(T, -1).T).astype(np.uint8)
+    place = np.arange(h * w, dtype=np.int32).reshape(h, w)
+    spatial, table = spatial_factors(
+        small, Levels(), gains[:, None], known, place, still.reshape(h * w, C, 1), pool, n_threads
+    )
+    evidence = smoothed(scored(small, Levels(), gains[:, None], spatial, table, pool))
+    return np.stack([objects(e, 0.0) for e in evidence])
+
+
+def scored(
+    frames: Array,
+    levels: Levels,
+    temporal: Array,
+    spatial: Array,
+    table: Array,
+    pool: ThreadPoolExecutor,
+) -> Iterator[Array]:
+    """Evidence of each frame (H, W), smoothed in space; a few frames ahead of the reader."""
+    T, H, W, C = frames.shape
+
+    def score(t: int) -> Array:
+        evidence = np.empty(H * W, np.float32)
+        frame = np.ascontiguousarray(levels.of(frames[t])).reshape(-1, C)
+        score_frame(frame, temporal[t].astype(np.float32), spatial, table, evidence)
+        return ndimage.gaussian_filter(evidence.reshape(H, W), SIGMA, truncate=2.0)
+
+    for first in range(0, T, 8):
+        yield from pool.map(score, range(first, min(first + 8, T)))
+
+
+def _brightness(frame: Array, still: Array) -> float:
+    """The factor at which the still image fits a frame, objects that hide it disregarded."""
+    z, s = frame.ravel().astype(np.float32), still.ravel()
+    weight = s * (s > 1)
+    gain = 1.0
+    for _ in range(10):
+        e = np.clip(z - gain * s, -8, 8)
+        before, gain = gain, gain + float(weight @ e / max(1e-9, weight @ s))
+        if abs(gain - before) < 1e-3:
+            break
+    return gain

@@ -1,0 +1,248 @@
+"""subtract_background(): what is there, what moves, and where."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import ndimage
+
+from tensor_rpca.objective.threads import single_threaded_blas
+from tensor_rpca.recorder import Callback
+from tensor_rpca.result import Decomposition, coo_from_parts
+from tensor_rpca.kruskal import KruskalTensor
+from tensor_rpca.video.background import LIMIT, Model, spatial_factors, temporal_factors
+from tensor_rpca.video.check import check_clip, check_roi
+from tensor_rpca.video.levels import Levels
+from tensor_rpca.video.mask import objects, smoothed
+from tensor_rpca.video.moving import guess_moving, scored
+from tensor_rpca.video.small import factor_for, places, shrink
+
+Array = NDArray[Any]
+Tick = Callable[[int, int], None]
+
+RANK = 6
+MAX_ITER = 30
+
+
+@dataclass(frozen=True)
+class Separation:
+    """A clip taken apart.
+
+    What is as large as the clip is computed when first asked for, and kept.
+
+    Attributes
+    ----------
+    background : ndarray like the clip
+    foreground : ndarray like the clip
+        The clip where the mask is True, 0 elsewhere.
+    mask : ndarray of bool of shape (T, H, W)
+    decomposition : Decomposition
+        Of the clip as a matrix, frames by pixels (by colours): ``low_rank`` is the background in
+        grey levels, ``sparse`` what the mask's pixels differ from it.
+    temporal : ndarray of shape (T, R)
+        Temporal factors.
+    model : Model
+        What is known of the background; what :meth:`update` goes on with.
+    seconds : float
+    """
+
+    clip: Array
+    temporal: Array
+    model: Model
+    packed: Array = field(repr=False)
+    solve: Decomposition = field(repr=False)
+    threshold: float
+    roi: Array | None
+    seconds: float
+
+    @property
+    def mask(self) -> NDArray[np.bool_]:
+        """Where something moves or stands that does not belong to the background."""
+        return self._mask
+
+    @cached_property
+    def _mask(self) -> NDArray[np.bool_]:
+        return np.unpackbits(self.packed, axis=2, count=self.clip.shape[2]).view(np.bool_)
+
+    def mask_frame(self, t: int) -> NDArray[np.bool_]:
+        """One frame of the mask."""
+        return np.unpackbits(self.packed[t], axis=1, count=self.clip.shape[2]).view(np.bool_)
+
+    def background_frame(self, t: int) -> Array:
+        """One frame of the background, as the clip's frames are."""
+        levels = self.model.background(self.temporal[t]).reshape(self.clip.shape[1:])
+        if self.clip.dtype == np.uint8:
+            return np.clip(np.rint(levels), 0, 255).astype(np.uint8)
+        return self.model.levels.back(levels, self.clip.dtype)
+
+    def foreground_frame(self, t: int) -> Array:
+        """One frame of the foreground."""
+        mask = self.mask_frame(t)
+        return self.clip[t] * (mask if self.clip.ndim == 3 else mask[:, :, None])
+
+    @cached_property
+    def background(self) -> Array:
+        """What is there."""
+        return np.stack([self.background_frame(t) for t in range(len(self.clip))])
+
+    @cached_property
+    def foreground(self) -> Array:
+        """What moves."""
+        return np.stack([self.foreground_frame(t) for t in range(len(self.clip))])
+
+    @cached_property
+    def decomposition(self) -> Decomposition:
+        """The background's factors, and the foreground as a sparse array."""
+        H, W, C = self.model.shape
+        T, R = self.temporal.shape
+        colours = () if C == 1 else (C,)
+        spatial = self.model.spatial.reshape(H * W * C, R)
+        frames, pixels, values = [], [], []
+        for t in range(T):
+            e = self.model.levels.of(self.clip[t]).reshape(H, W, C) - self.model.background(
+                self.temporal[t]
+            )
+            at = np.flatnonzero(np.repeat(self.mask_frame(t).ravel(), C))
+            frames.append(np.full(len(at), t, np.int32))
+            pixels.append(at.astype(np.int32))
+            values.append(e.ravel()[at].astype(np.float32))
+        del colours
+        coords = (np.concatenate(frames), np.concatenate(pixels))
+        low_rank = KruskalTensor(None, [self.temporal, spatial])
+        solve = self.solve
+        return Decomposition(
+            low_rank=low_rank,
+            sparse=coo_from_parts(np.concatenate(values), coords, (T, H * W * C)),
+            lambda_x=solve.lambda_x,
+            lambda_s=solve.lambda_s,
+            objective=solve.objective,
+            n_iter=solve.n_iter,
+            n_evaluations=solve.n_evaluations,
+            converged=solve.converged,
+            message=solve.message,
+            history=solve.history,
+            certificate=solve.certificate,
+            seconds=self.seconds,
+        )
+
+    def update(self, frames: ArrayLike) -> Separation:
+        """Separate frames that arrive later, against the background as it is known."""
+        from tensor_rpca.video.update import follow
+
+        return follow(self, frames)
+
+
+def subtract_background(
+    clip: ArrayLike,
+    *,
+    rank: int = RANK,
+    threshold: float = 0.0,
+    roi: ArrayLike | None = None,
+    max_iter: int = MAX_ITER,
+    random_state: int = 0,
+    callback: Callback | None = None,
+    tick: Tick | None = None,
+) -> Separation:
+    """Separate what moves from what is there, in a clip of a camera that stands still.
+
+    Parameters
+    ----------
+    clip : array-like of shape (T, H, W) or (T, H, W, C)
+        Frames first; of any real dtype. uint8 is never converted whole.
+    rank : int
+        Temporal factors of the background, at most: light that drifts, things that go to and fro.
+    threshold : float
+        Log odds from which on a pixel is foreground; 0 is where both are equally likely.
+    roi : array-like of bool of shape (H, W), or (x, y, width, height), optional
+        Where to look; the mask is False elsewhere.
+    max_iter : int
+        Iterations of the solver.
+    random_state : int
+    callback : callable, optional
+        Called with a State after each iteration; returning True stops the solver.
+    tick : callable, optional
+        Called with (frames done, frames in all) while the mask is made.
+
+    Returns
+    -------
+    Separation
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensor_rpca.video import subtract_background
+    >>> rng = np.random.default_rng(0)
+    >>> clip = (rng.random((40, 50)) * 60 + rng.normal(80, 2, (30, 40, 50))).astype(np.uint8)
+    >>> for t in range(30):
+    ...     clip[t, 10:20, t : t + 10] = 220
+    >>> result = subtract_background(clip)
+    >>> bool(result.mask[12, 15, 17]), bool(result.mask[12, 30, 17])
+    (True, False)
+    """
+    began = time.perf_counter()
+    given = check_clip(clip)
+    T, H, W = given.shape[:3]
+    region = check_roi(roi, H, W)
+    frames = given.reshape(T, H, W, -1) if given.ndim == 3 else given
+    levels = Levels.for_clip(given)
+    with workers() as (pool, n_threads):
+        factor = factor_for(H, W)
+        small = shrink(frames, levels, factor)
+        moving = guess_moving(small, pool, n_threads)
+        temporal, solve = temporal_factors(small, moving, rank, max_iter, random_state, callback)
+        R, C = temporal.shape[1], frames.shape[3]
+        weights = solve.low_rank.weights / np.sqrt(T)
+        start = (solve.low_rank.factors[1] * weights).astype(np.float32)
+        near = np.stack([ndimage.binary_dilation(m, np.ones((3, 3))) for m in moving])
+        known = np.ascontiguousarray(~near.reshape(T, -1).T).astype(np.uint8)
+        place = places(H, W, factor)
+        spatial, table = spatial_factors(
+            frames, levels, temporal, known, place, start.reshape(-1, C, R), pool, n_threads
+        )
+        model = Model((H, W, C), factor, levels, spatial, table, start)
+        packed = pack_masks(frames, model, temporal, threshold, region, pool, tick)
+    return Separation(
+        clip=given,
+        temporal=temporal,
+        model=model,
+        packed=packed,
+        solve=solve,
+        threshold=threshold,
+        roi=region,
+        seconds=time.perf_counter() - began,
+    )
+
+
+def pack_masks(
+    frames: Array,
+    model: Model,
+    temporal: Array,
+    threshold: float,
+    roi: Array | None,
+    pool: ThreadPoolExecutor,
+    tick: Tick | None,
+) -> NDArray[np.uint8]:
+    """Masks of all frames, eight pixels a byte."""
+    T, H, W, _ = frames.shape
+    packed = np.empty((T, H, -(-W // 8)), np.uint8)
+    evidence = scored(frames, model.levels, temporal, model.spatial, model.table, pool)
+    for t, e in enumerate(smoothed(evidence)):
+        packed[t] = np.packbits(objects(e, threshold, roi), axis=1)
+        if tick is not None:
+            tick(t + 1, T)
+    return packed
+
+
+@contextmanager
+def workers() -> Iterator[tuple[ThreadPoolExecutor, int]]:
+    """Threads for loops over pixels, as many as BLAS would use."""
+    with single_threaded_blas() as n, ThreadPoolExecutor(n) as pool:
+        yield pool, n
