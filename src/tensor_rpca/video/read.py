@@ -205,6 +205,23 @@ def _pixels(frame: Any, scale: float, color: bool) -> Array:
     return pixels
 
 
+def read_roi(text: str) -> Array:
+    """Read ``X,Y,WIDTH,HEIGHT``, or an image that is white where to look."""
+    parts = text.split(",")
+    if len(parts) == 4 and all(p.strip().lstrip("-").isdigit() for p in parts):
+        return np.array([int(p) for p in parts])
+    path = Path(text)
+    if not path.is_file():
+        raise FileError(
+            f"roi {text!r} is neither X,Y,WIDTH,HEIGHT (whole numbers) nor an image's file"
+        )
+    try:
+        with av.open(str(path)) as container:
+            return _pixels(next(container.decode(video=0)), 1.0, False) > 127
+    except (av.error.FFmpegError, StopIteration) as error:
+        raise FileError(f"{path} is no image that FFmpeg can read ({_reason(error)})") from None
+
+
 def _bounds(chosen: slice) -> tuple[int, int | None, int]:
     return chosen.start, chosen.stop, chosen.step
 
