@@ -34,6 +34,23 @@ def check_clip(clip: ArrayLike) -> Array:
     return array
 
 
+def check_frames(frames: ArrayLike, clip: Array) -> Array:
+    """As an array of the frames' size and dtype of the clip."""
+    array = np.asarray(frames)
+    if array.ndim != clip.ndim or array.shape[1:] != clip.shape[1:] or not len(array):
+        raise ValueError(
+            f"new frames have shape {array.shape}; the clip's were {clip.shape[1:]}, so "
+            f"(n, {', '.join(map(str, clip.shape[1:]))}) is needed, n at least 1"
+        )
+    if array.dtype.kind == "b":
+        array = array.view(np.uint8)
+    if array.dtype != clip.dtype:
+        raise TypeError(f"new frames are {array.dtype}, the clip was {clip.dtype}; convert them")
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise ValueError("new frames contain NaN or infinite values; replace them")
+    return array
+
+
 def check_roi(roi: ArrayLike | None, height: int, width: int) -> NDArray[np.bool_] | None:
     """As a mask of shape (H, W)."""
     if roi is None:

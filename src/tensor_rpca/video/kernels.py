@@ -182,3 +182,21 @@ def score_frame(frame, a, B, table, evidence):  # type: ignore[no-untyped-def]
             if abs(other) >= abs(e):
                 e = other
         evidence[p] = table[p, bin_of(e)] / np.float32(STEPS)
+
+
+@_compiled
+def follow_frame(frame, a, B, hidden, rate, limit):  # type: ignore[no-untyped-def]
+    """Move each visible pixel's weights (P, C, R) so that ``rate`` of its residual is gone."""
+    size = np.float32(0)
+    for i in range(len(a)):
+        size += a[i] * a[i]
+    for p in range(len(frame)):
+        if hidden[p]:
+            continue
+        for c in range(frame.shape[1]):
+            e = np.float32(frame[p, c])
+            for i in range(len(a)):
+                e -= B[p, c, i] * a[i]
+            move = np.float32(rate) * min(max(e, -np.float32(limit)), np.float32(limit)) / size
+            for i in range(len(a)):
+                B[p, c, i] += move * a[i]

@@ -21,19 +21,41 @@ Array = NDArray[Any]
 SAMPLE = 100
 # Residuals count as large beyond so many times their usual size, which is at least FLOOR levels.
 LARGE, FLOOR = 1.75, 10.0
+# How many times stronger an edge must be in the background than in the frame, to be its own.
+GHOST = 1.5
+# A place must have been seen revealed so many times.
+REVEALED = 3
 
 
 def guess_moving(small: Array, pool: ThreadPoolExecutor, n_threads: int) -> NDArray[np.bool_]:
     """Where something seems to move in a small clip (T, h, w, C); of shape (T, h, w).
 
-    The background is the median image, as bright as each frame asks for. What is unusually far
-    from it at first is left out when each pixel's past is looked at.
+    The background is the median image, as bright as each frame asks for. Where that shows an
+    object which most frames have and others lack, the others are right: see :func:`ghosts`.
     """
-    T, h, w, C = small.shape
+    T = len(small)
     still = np.median(small[:: max(1, T // SAMPLE)], axis=0).astype(np.float32)
     gains = np.array([_brightness(frame, still) for frame in small], np.float32)
+    moving = _against(still, gains, small, pool, n_threads)
+    revealed = np.stack(
+        [ghosts(m, f, g * still) for m, f, g in zip(moving, small, gains, strict=True)]
+    )
+    often = revealed.sum(axis=0) >= max(REVEALED, T // 50)
+    if not often.any():
+        return moving
+    seen = small[:, often] / gains[:, None, None]
+    seen[~revealed[:, often]] = np.nan
+    still[often] = np.nanmedian(seen, axis=0)
+    return _against(still, gains, small, pool, n_threads)
+
+
+def _against(
+    still: Array, gains: Array, small: Array, pool: ThreadPoolExecutor, n_threads: int
+) -> NDArray[np.bool_]:
+    """What moves before a still image; what is far from it is left out of each pixel's past."""
+    T, h, w, C = small.shape
     residuals = (np.abs(f - g * still).max(axis=2) for f, g in zip(small, gains, strict=True))
-    size = np.stack(list(residuals)).astype(np.uint8)
+    size = np.stack([np.minimum(r, 255).astype(np.uint8) for r in residuals])
     usual = np.median(size[:: max(1, T // SAMPLE)], axis=0)
     limit = LARGE * (ndimage.gaussian_filter(usual.astype(np.float32), 3.0) + FLOOR)
     large = np.stack(
@@ -49,6 +71,31 @@ def guess_moving(small: Array, pool: ThreadPoolExecutor, n_threads: int) -> NDAr
     )
     evidence = smoothed(scored(small, Levels(), gains[:, None], spatial, table, pool))
     return np.stack([objects(e, 0.0) for e in evidence])
+
+
+def ghosts(mask: Array, frame: Array, background: Array) -> NDArray[np.bool_]:
+    """Parts of a mask (H, W) whose outline is drawn in the background and not in the frame.
+
+    An object brings its outline into the frame. Where the background has the edge instead, it
+    shows something that this frame lacks.
+    """
+    labels, n = ndimage.label(mask)
+    if not n:
+        return mask
+    outline = ndimage.grey_dilation(labels, (3, 3)) * ~ndimage.binary_erosion(mask, np.ones((3, 3)))
+    edges = [
+        np.bincount(outline.ravel(), _gradient(image).ravel(), minlength=n + 1)
+        for image in (frame, background)
+    ]
+    ghost = edges[1] > GHOST * edges[0]
+    ghost[0] = False
+    found: NDArray[np.bool_] = ghost[labels]
+    return found
+
+
+def _gradient(image: Array) -> Array:
+    size: Array = ndimage.gaussian_gradient_magnitude(image.astype(np.float32).mean(axis=2), 1.0)
+    return size
 
 
 def scored(

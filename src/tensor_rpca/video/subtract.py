@@ -62,6 +62,7 @@ class Separation:
     threshold: float
     roi: Array | None
     seconds: float
+    following: Model | None = None
 
     @property
     def mask(self) -> NDArray[np.bool_]:
@@ -134,10 +135,22 @@ class Separation:
         )
 
     def update(self, frames: ArrayLike) -> Separation:
-        """Separate frames that arrive later, against the background as it is known."""
-        from tensor_rpca.video.update import follow
+        """Separate frames that arrive later, against the background as it is known.
 
-        return follow(self, frames)
+        Parameters
+        ----------
+        frames : array-like of shape (n, H, W) or (n, H, W, C)
+            Of the clip's dtype. One or more; several at once can vote for each other.
+
+        Returns
+        -------
+        Separation
+            Of the new frames. Its own :meth:`update` goes on from there: the spatial factors
+            follow the frames slowly.
+        """
+        from tensor_rpca.video.update import separate_later
+
+        return separate_later(self, frames)
 
 
 def subtract_background(
