@@ -19,9 +19,11 @@ from typing import Any
 
 import numpy as np
 
+from tensor_rpca import defaults
 from tensor_rpca.kruskal import KruskalTensor
 from tensor_rpca.solvers.adapt import adapt
 from tensor_rpca.solvers.anneal import anneal
+from tensor_rpca.solvers.found import Found
 from tensor_rpca.solvers.polish import polish
 from tensor_rpca.solvers.prune import drop, keep, likely_ranks, mean_entries, merge_parallel
 from tensor_rpca.solvers.workbench import Factors, Workbench
@@ -49,6 +51,8 @@ ROUGHLY = 3e-3
 EXACTLY = 1e-5
 # And those within so many standard deviations of the noise.
 NOISE_SCALES = 3.0
+# Without noise, what still counts as an outlier, in units of a typical entry.
+SMALLEST_OUTLIER = 1e-6
 # What a fit to within noise is worth at most, as a number of decimal digits.
 DIGITS = 6.0
 
@@ -88,7 +92,29 @@ class Candidate:
         return near and self.X.rank == other.X.rank
 
 
-def solve(bench: Workbench, rank: int, generator: Any, init: Factors | None = None) -> Candidate:
+def solve_unweighted(
+    bench: Workbench, rank: int, generator: Any, init: Factors | None = None
+) -> Found:
+    """Recover X, of at most ``rank`` components, and say which weights the answer suits."""
+    best = _search(bench, rank, generator, init)
+    # Entries beyond three standard deviations of the noise are outliers.
+    lambda_s = max(NOISE_SCALES * min(best.noise, 1.0), SMALLEST_OUTLIER)
+    message = bench.stopped or (
+        f"{best.surplus:,} more entries fit than there are free parameters; noise {best.noise:.1e} "
+        "of a typical entry"
+    )
+    return Found(
+        best.X.balanced_factors(),
+        defaults.default_lambda_x(lambda_s, bench.shape),
+        lambda_s,
+        bench.n_iter,
+        bench.n_evaluations,
+        not bench.stopped,
+        message,
+    )
+
+
+def _search(bench: Workbench, rank: int, generator: Any, init: Factors | None) -> Candidate:
     """Find the candidate that is worth most among those of at most ``rank`` components."""
     best = _nothing(bench)
     large = math.prod(bench.shape) * rank > LARGE
