@@ -20,7 +20,7 @@ Array = NDArray[Any]
 # How much of a picture is foreground, before looking at it.
 FOREGROUND = 0.2
 # Before a pixel's first frame: noise of this deviation in levels, as if seen in so many frames.
-NOISE, SEEN = 5.0, 5.0
+NOISE, SEEN = 10.0, 20.0
 
 
 class Density:
