@@ -21,6 +21,7 @@ Array = NDArray[Any]
 SAMPLE = 100
 # Residuals count as large beyond so many times their usual size, which is at least FLOOR levels.
 LARGE, FLOOR = 1.75, 10.0
+EDGE = 0.5
 # How many times stronger an edge must be in the background than in the frame, to be its own.
 GHOST = 1.5
 # A place must have been seen revealed so many times.
@@ -33,10 +34,14 @@ def guess_moving(small: Array, pool: ThreadPoolExecutor, n_threads: int) -> NDAr
     The background is the median image, as bright as each frame asks for. Where that shows an
     object which most frames have and others lack, the others are right: see :func:`ghosts`.
     """
-    T = len(small)
+    T, h, w, C = small.shape
     still = np.median(small[:: max(1, T // SAMPLE)], axis=0).astype(np.float32)
     gains = np.array([_brightness(frame, still) for frame in small], np.float32)
-    moving = _against(still, gains, small, pool, n_threads)
+
+    def against(still: Array) -> NDArray[np.bool_]:
+        return moving_against(gains[:, None], still.reshape(-1, C, 1), small, pool, n_threads)
+
+    moving = against(still)
     revealed = np.stack(
         [ghosts(m, f, g * still) for m, f, g in zip(moving, small, gains, strict=True)]
     )
@@ -46,31 +51,41 @@ def guess_moving(small: Array, pool: ThreadPoolExecutor, n_threads: int) -> NDAr
     seen = small[:, often] / gains[:, None, None]
     seen[~revealed[:, often]] = np.nan
     still[often] = np.nanmedian(seen, axis=0)
-    return _against(still, gains, small, pool, n_threads)
+    return against(still)
 
 
-def _against(
-    still: Array, gains: Array, small: Array, pool: ThreadPoolExecutor, n_threads: int
+def moving_against(
+    temporal: Array, spatial: Array, small: Array, pool: ThreadPoolExecutor, n_threads: int
 ) -> NDArray[np.bool_]:
-    """What moves before a still image; what is far from it is left out of each pixel's past."""
-    T, h, w, C = small.shape
-    residuals = (np.abs(f - g * still).max(axis=2) for f, g in zip(small, gains, strict=True))
-    size = np.stack([np.minimum(r, 255).astype(np.uint8) for r in residuals])
-    usual = np.median(size[:: max(1, T // SAMPLE)], axis=0)
-    limit = LARGE * (ndimage.gaussian_filter(usual.astype(np.float32), 3.0) + FLOOR)
-    large = np.stack(
-        [
-            ndimage.binary_dilation(ndimage.gaussian_filter(s.astype(np.float32), SIGMA) > limit)
-            for s in size
-        ]
-    )
+    """What moves before a background of temporal (T, R) and spatial (h * w, C, R) factors.
+
+    What is unusually far from it is left out when each pixel's past is looked at.
+    """
+    T, h, w, _ = small.shape
+    size = np.empty((T, h, w), np.uint8)
+    for frame, a, target in zip(small, temporal, size, strict=True):
+        away = np.abs(frame - (spatial @ a).reshape(frame.shape)).max(axis=2)
+        target[...] = np.minimum(ndimage.gaussian_filter(away, SIGMA), 255)
+    usual = np.median(size[:: max(1, T // SAMPLE)], axis=0).astype(np.float32)
+    limit = LARGE * (ndimage.gaussian_filter(usual, 3.0) + FLOOR)
+    large = np.stack([ndimage.binary_dilation(_around(s, limit)) for s in size])
     known = np.ascontiguousarray(~large.reshape(T, -1).T).astype(np.uint8)
     place = np.arange(h * w, dtype=np.int32).reshape(h, w)
-    spatial, table = spatial_factors(
-        small, Levels(), gains[:, None], known, place, still.reshape(h * w, C, 1), pool, n_threads
+    pixels, table = spatial_factors(
+        small, Levels(), temporal, known, place, spatial, pool, n_threads
     )
-    evidence = smoothed(scored(small, Levels(), gains[:, None], spatial, table, pool))
+    evidence = smoothed(scored(small, Levels(), temporal, pixels, table, pool))
     return np.stack([objects(e, 0.0) for e in evidence])
+
+
+def _around(size: Array, limit: Array) -> NDArray[np.bool_]:
+    """Where residuals are large, and what of at least half that size hangs together with it."""
+    labels, n = ndimage.label(size > EDGE * limit)
+    large = np.zeros(n + 1, np.bool_)
+    large[labels[size > limit]] = True
+    large[0] = False
+    found: NDArray[np.bool_] = large[labels]
+    return found
 
 
 def ghosts(mask: Array, frame: Array, background: Array) -> NDArray[np.bool_]:

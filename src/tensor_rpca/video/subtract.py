@@ -22,7 +22,7 @@ from tensor_rpca.video.background import LIMIT, Model, spatial_factors, temporal
 from tensor_rpca.video.check import check_clip, check_roi
 from tensor_rpca.video.levels import Levels
 from tensor_rpca.video.mask import objects, smoothed
-from tensor_rpca.video.moving import guess_moving, scored
+from tensor_rpca.video.moving import guess_moving, moving_against, scored
 from tensor_rpca.video.small import factor_for, places, shrink
 
 Array = NDArray[Any]
@@ -214,6 +214,7 @@ def subtract_background(
         R, C = temporal.shape[1], frames.shape[3]
         weights = solve.low_rank.weights / np.sqrt(T)
         start = (solve.low_rank.factors[1] * weights).astype(np.float32)
+        moving = moving_against(temporal.astype(np.float32), start.reshape(-1, C, R), small, pool, n_threads)
         near = np.stack([ndimage.binary_dilation(m, np.ones((3, 3))) for m in moving])
         known = np.ascontiguousarray(~near.reshape(T, -1).T).astype(np.uint8)
         place = places(H, W, factor)
