@@ -21,7 +21,7 @@ Array = NDArray[Any]
 SAMPLE = 100
 # Residuals count as large beyond so many times their usual size, which is at least FLOOR levels.
 LARGE, FLOOR = 1.75, 10.0
-EDGE = 0.5
+EDGE = 0.7
 # How many times stronger an edge must be in the background than in the frame, to be its own.
 GHOST = 1.5
 # A place must have been seen revealed so many times.

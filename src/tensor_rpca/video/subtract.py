@@ -28,7 +28,7 @@ from tensor_rpca.video.small import factor_for, places, shrink
 Array = NDArray[Any]
 Tick = Callable[[int, int], None]
 
-RANK = 6
+RANK = 8
 MAX_ITER = 30
 
 
