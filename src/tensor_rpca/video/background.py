@@ -67,10 +67,11 @@ class Model:
 
 def temporal_factors(
     small: Array, moving: Array, rank: int, max_iter: int, seed: int, callback: Callback | None
-) -> tuple[Array, Decomposition]:
+) -> tuple[Array, Array, Decomposition]:
     """Solve for the background of the small clip (T, h, w, C), ``moving`` (T, h, w) left out.
 
-    Returns temporal factors of shape (T, R) with mean square 1, and the decomposition.
+    Returns temporal factors of shape (T, R) with mean square 1, spatial ones of shape
+    (h * w * C, R), and the decomposition.
     """
     T = len(small)
     Z = small.reshape(T, -1)
@@ -95,7 +96,11 @@ def temporal_factors(
         random_state=seed,
         callback=callback,
     )
-    return found.low_rank.factors[0] * np.sqrt(T), found
+    X = found.low_rank
+    if not X.rank:  # nothing but black, or nearly
+        return np.ones((T, 1)), np.array(still, np.float32)[:, None], found
+    spatial = X.factors[1] * (X.weights / np.sqrt(T))
+    return X.factors[0] * np.sqrt(T), spatial.astype(np.float32), found
 
 
 def spatial_factors(

@@ -45,11 +45,10 @@ def parse_frames(text: str | int | slice | None) -> slice:
         try:
             parts = [int(p) if p.strip() else None for p in str(text).split(":")]
         except ValueError:
-            parts = []
+            parts = [-1]
         if len(parts) == 1:
-            parts = [0, parts[0], 1]
-        parts += [None] * (3 - len(parts))
-    start, stop, step = parts if len(parts) == 3 else (-1, None, 1)
+            parts.insert(0, 0)
+    start, stop, step = (*parts, None)[:3] if len(parts) <= 3 else (-1, None, None)
     start, step = 0 if start is None else start, 1 if step is None else step
     if start < 0 or step < 1 or (stop is not None and stop <= start):
         raise ValueError(

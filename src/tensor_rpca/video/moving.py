@@ -62,6 +62,7 @@ def moving_against(
     What is unusually far from it is left out when each pixel's past is looked at.
     """
     T, h, w, _ = small.shape
+    temporal = temporal.astype(np.float32)
     size = np.empty((T, h, w), np.uint8)
     for frame, a, target in zip(small, temporal, size, strict=True):
         away = np.abs(frame - (spatial @ a).reshape(frame.shape)).max(axis=2)

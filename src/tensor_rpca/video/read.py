@@ -119,10 +119,13 @@ def _read_film(path: Path, chosen: slice, scale: float, color: bool, tick: Tick 
             if tick is not None:
                 tick(growing.count, expected)
         rate = float(stream.average_rate or stream.guessed_rate or DEFAULT_RATE)
-    reached_end = chosen.stop is None or damage.decoded < chosen.stop
     lost = damage.lost
-    if reached_end and stream.frames:
-        lost = max(lost, stream.frames - damage.decoded)
+    if chosen.stop is None or damage.decoded < chosen.stop:
+        missing = announced - damage.decoded
+        # A duration tells the number of frames only roughly, and nothing if they come unevenly.
+        doubtful = 0 if stream.frames else max(2, announced // 50)
+        if missing > doubtful and (stream.frames or not _uneven(times)):
+            lost = max(lost, missing)
     if growing.count < 2 and lost:
         raise FileError(
             f"{path} is damaged: {growing.count} frames could be decoded and {lost} are lost; fetch "

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import ndimage
 
+from tensor_rpca import validation
 from tensor_rpca.objective.threads import single_threaded_blas
 from tensor_rpca.recorder import Callback
 from tensor_rpca.result import Decomposition, coo_from_parts
@@ -203,6 +204,9 @@ def subtract_background(
     began = time.perf_counter()
     given = check_clip(clip)
     T, H, W = given.shape[:3]
+    rank = validation.check_rank(rank, (T, H * W))
+    if not np.isfinite(threshold):
+        raise ValueError(f"threshold={threshold} is no log odds; 0 is where both are equally likely")
     region = check_roi(roi, H, W)
     frames = given.reshape(T, H, W, -1) if given.ndim == 3 else given
     levels = Levels.for_clip(given)
@@ -210,16 +214,17 @@ def subtract_background(
         factor = factor_for(H, W)
         small = shrink(frames, levels, factor)
         moving = guess_moving(small, pool, n_threads)
-        temporal, solve = temporal_factors(small, moving, rank, max_iter, random_state, callback)
+        temporal, start, solve = temporal_factors(
+            small, moving, rank, max_iter, random_state, callback
+        )
         R, C = temporal.shape[1], frames.shape[3]
-        weights = solve.low_rank.weights / np.sqrt(T)
-        start = (solve.low_rank.factors[1] * weights).astype(np.float32)
-        moving = moving_against(temporal.astype(np.float32), start.reshape(-1, C, R), small, pool, n_threads)
+        blocks = start.reshape(-1, C, R)
+        moving = moving_against(temporal, blocks, small, pool, n_threads)
         near = np.stack([ndimage.binary_dilation(m, np.ones((3, 3))) for m in moving])
         known = np.ascontiguousarray(~near.reshape(T, -1).T).astype(np.uint8)
         place = places(H, W, factor)
         spatial, table = spatial_factors(
-            frames, levels, temporal, known, place, start.reshape(-1, C, R), pool, n_threads
+            frames, levels, temporal, known, place, blocks, pool, n_threads
         )
         model = Model((H, W, C), factor, levels, spatial, table, start)
         packed = pack_masks(frames, model, temporal, threshold, region, pool, tick)
