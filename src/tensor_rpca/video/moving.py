@@ -38,10 +38,11 @@ def guess_moving(small: Array, pool: ThreadPoolExecutor, n_threads: int) -> NDAr
     still = np.median(small[:: max(1, T // SAMPLE)], axis=0).astype(np.float32)
     gains = np.array([_brightness(frame, still) for frame in small], np.float32)
 
-    def against(still: Array) -> NDArray[np.bool_]:
-        return moving_against(gains[:, None], still.reshape(-1, C, 1), small, pool, n_threads)
+    def against(still: Array, hidden: Array) -> NDArray[np.bool_]:
+        spatial = still.reshape(-1, C, 1)
+        return moving_against(gains[:, None], spatial, small, hidden, pool, n_threads)
 
-    moving = against(still)
+    moving = against(still, np.zeros((T, h, w), np.bool_))
     revealed = np.stack(
         [ghosts(m, f, g * still) for m, f, g in zip(moving, small, gains, strict=True)]
     )
@@ -51,15 +52,21 @@ def guess_moving(small: Array, pool: ThreadPoolExecutor, n_threads: int) -> NDAr
     seen = small[:, often] / gains[:, None, None]
     seen[~revealed[:, often]] = np.nan
     still[often] = np.nanmedian(seen, axis=0)
-    return against(still)
+    return against(still, ~revealed & often)
 
 
 def moving_against(
-    temporal: Array, spatial: Array, small: Array, pool: ThreadPoolExecutor, n_threads: int
+    temporal: Array,
+    spatial: Array,
+    small: Array,
+    hidden: Array,
+    pool: ThreadPoolExecutor,
+    n_threads: int,
 ) -> NDArray[np.bool_]:
     """What moves before a background of temporal (T, R) and spatial (h * w, C, R) factors.
 
-    What is unusually far from it is left out when each pixel's past is looked at.
+    What is unusually far from it is left out when each pixel's past is looked at; usual is what
+    it is where ``hidden`` (T, h, w) does not say that something covers it.
     """
     T, h, w, _ = small.shape
     temporal = temporal.astype(np.float32)
@@ -67,8 +74,7 @@ def moving_against(
     for frame, a, target in zip(small, temporal, size, strict=True):
         away = np.abs(frame - (spatial @ a).reshape(frame.shape)).max(axis=2)
         target[...] = np.minimum(ndimage.gaussian_filter(away, SIGMA), 255)
-    usual = np.median(size[:: max(1, T // SAMPLE)], axis=0).astype(np.float32)
-    limit = LARGE * (ndimage.gaussian_filter(usual, 3.0) + FLOOR)
+    limit = LARGE * (ndimage.gaussian_filter(_usual(size, hidden), 3.0) + FLOOR)
     large = np.stack([ndimage.binary_dilation(_around(s, limit)) for s in size])
     known = np.ascontiguousarray(~large.reshape(T, -1).T).astype(np.uint8)
     place = np.arange(h * w, dtype=np.int32).reshape(h, w)
@@ -77,6 +83,20 @@ def moving_against(
     )
     evidence = smoothed(scored(small, Levels(), temporal, pixels, table, pool))
     return np.stack([objects(e, 0.0) for e in evidence])
+
+
+def _usual(size: Array, hidden: Array) -> NDArray[np.float32]:
+    """Median over time, where visible; a pixel that never is takes everybody's."""
+    some = slice(None, None, max(1, len(size) // SAMPLE))
+    usual = np.median(size[some], axis=0).astype(np.float32)
+    partly = hidden[some].any(axis=0)
+    if partly.any():
+        seen = size[some][:, partly].astype(np.float32)
+        seen[hidden[some][:, partly]] = np.nan
+        never = np.isnan(seen).all(axis=0)
+        seen[:, never] = np.median(usual)
+        usual[partly] = np.nanmedian(seen, axis=0)
+    return usual
 
 
 def _around(size: Array, limit: Array) -> NDArray[np.bool_]:

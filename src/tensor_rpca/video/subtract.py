@@ -219,7 +219,7 @@ def subtract_background(
         )
         R, C = temporal.shape[1], frames.shape[3]
         blocks = start.reshape(-1, C, R)
-        moving = moving_against(temporal, blocks, small, pool, n_threads)
+        moving = moving_against(temporal, blocks, small, moving, pool, n_threads)
         near = np.stack([ndimage.binary_dilation(m, np.ones((3, 3))) for m in moving])
         known = np.ascontiguousarray(~near.reshape(T, -1).T).astype(np.uint8)
         place = places(H, W, factor)
