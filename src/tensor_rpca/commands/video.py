@@ -35,7 +35,7 @@ def video_command(
     ] = None,
     scale: Annotated[float, typer.Option(help="Of width and height; 0.5 halves them.")] = 1.0,
     color: Annotated[bool, typer.Option("--color/--gray", help="Keep colours.")] = False,
-    rank: Annotated[int, typer.Option(help="Temporal factors of the background, at most.")] = 8,
+    rank: Annotated[int, typer.Option(help="Temporal factors of the background, at most.")] = 10,
     threshold: Annotated[
         float, typer.Option(help="Log odds from which on a pixel is foreground.")
     ] = 0.0,

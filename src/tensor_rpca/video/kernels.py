@@ -186,10 +186,11 @@ def score_frame(frame, a, B, table, evidence):  # type: ignore[no-untyped-def]
 
 @_compiled
 def follow_frame(frame, a, B, hidden, rate, limit):  # type: ignore[no-untyped-def]
-    """Move each visible pixel's weights (P, C, R) so that ``rate`` of its residual is gone."""
-    size = np.float32(0)
-    for i in range(len(a)):
-        size += a[i] * a[i]
+    """Move each visible pixel's first weight so that ``rate`` of its residual is gone.
+
+    The first factor is the still image; the others, rhythms that residuals of single frames say
+    little about, stay.
+    """
     for p in range(len(frame)):
         if hidden[p]:
             continue
@@ -197,6 +198,4 @@ def follow_frame(frame, a, B, hidden, rate, limit):  # type: ignore[no-untyped-d
             e = np.float32(frame[p, c])
             for i in range(len(a)):
                 e -= B[p, c, i] * a[i]
-            move = np.float32(rate) * min(max(e, -np.float32(limit)), np.float32(limit)) / size
-            for i in range(len(a)):
-                B[p, c, i] += move * a[i]
+            B[p, c, 0] += np.float32(rate) * min(max(e, -np.float32(limit)), np.float32(limit)) / a[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,15 +22,17 @@ SPECK = 1 / 1000
 HOLE = 1 / 200
 
 
-def smoothed(evidence: Iterable[Array]) -> Iterator[Array]:
+def smoothed(evidence: Iterable[Array], past: Sequence[Array] = ()) -> Iterator[Array]:
     """Average evidence frames (H, W), already smooth in space, over time.
+
+    Up to :data:`REACH` frames of the ``past`` take part without being returned.
 
     A neighbouring frame counts by a Gaussian of its distance times the overlap of what seems to
     move in both: where objects have moved on, or the scene was cut, frames stand alone.
     """
     weights = np.exp(-0.5 * (np.arange(REACH + 1) / SIGMA) ** 2)
-    ring: deque[tuple[Array, Array]] = deque()
-    centre = 0
+    ring = deque((frame, frame > 0) for frame in past)
+    centre = len(ring)
     source = iter(evidence)
     while True:
         while len(ring) <= centre + REACH and (frame := next(source, None)) is not None:

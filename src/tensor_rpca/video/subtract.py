@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -22,18 +23,18 @@ from tensor_rpca.kruskal import KruskalTensor
 from tensor_rpca.video.background import LIMIT, Model, spatial_factors, temporal_factors
 from tensor_rpca.video.check import check_clip, check_roi
 from tensor_rpca.video.levels import Levels
-from tensor_rpca.video.mask import objects, smoothed
+from tensor_rpca.video.mask import REACH, objects, smoothed
 from tensor_rpca.video.moving import guess_moving, moving_against, scored
 from tensor_rpca.video.small import factor_for, places, shrink
 
 Array = NDArray[Any]
 Tick = Callable[[int, int], None]
 
-RANK = 8
+RANK = 10
 MAX_ITER = 30
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class Separation:
     """A clip taken apart.
 
@@ -58,8 +59,9 @@ class Separation:
     clip: Array
     temporal: Array
     model: Model
-    packed: Array = field(repr=False)
-    solve: Decomposition = field(repr=False)
+    packed: Array
+    latest: tuple[Array, ...]
+    solve: Decomposition
     threshold: float
     roi: Array | None
     seconds: float
@@ -73,6 +75,13 @@ class Separation:
     @cached_property
     def _mask(self) -> NDArray[np.bool_]:
         return np.unpackbits(self.packed, axis=2, count=self.clip.shape[2]).view(np.bool_)
+
+    def __repr__(self) -> str:
+        T, H, W = self.clip.shape[:3]
+        return (
+            f"Separation of {T} frames of {W} x {H}: background of rank {self.temporal.shape[1]}, "
+            f"{self.seconds:.2f} s"
+        )
 
     def mask_frame(self, t: int) -> NDArray[np.bool_]:
         """One frame of the mask."""
@@ -105,7 +114,6 @@ class Separation:
         """The background's factors, and the foreground as a sparse array."""
         H, W, C = self.model.shape
         T, R = self.temporal.shape
-        colours = () if C == 1 else (C,)
         spatial = self.model.spatial.reshape(H * W * C, R)
         frames, pixels, values = [], [], []
         for t in range(T):
@@ -116,7 +124,6 @@ class Separation:
             frames.append(np.full(len(at), t, np.int32))
             pixels.append(at.astype(np.int32))
             values.append(e.ravel()[at].astype(np.float32))
-        del colours
         coords = (np.concatenate(frames), np.concatenate(pixels))
         low_rank = KruskalTensor(None, [self.temporal, spatial])
         solve = self.solve
@@ -227,12 +234,13 @@ def subtract_background(
             frames, levels, temporal, known, place, blocks, pool, n_threads
         )
         model = Model((H, W, C), factor, levels, spatial, table, start)
-        packed = pack_masks(frames, model, temporal, threshold, region, pool, tick)
+        packed, latest = pack_masks(frames, model, temporal, threshold, region, pool, tick)
     return Separation(
         clip=given,
         temporal=temporal,
         model=model,
         packed=packed,
+        latest=latest,
         solve=solve,
         threshold=threshold,
         roi=region,
@@ -248,16 +256,23 @@ def pack_masks(
     roi: Array | None,
     pool: ThreadPoolExecutor,
     tick: Tick | None,
-) -> NDArray[np.uint8]:
-    """Masks of all frames, eight pixels a byte."""
+    past: Sequence[Array] = (),
+) -> tuple[NDArray[np.uint8], tuple[Array, ...]]:
+    """Masks of all frames, eight pixels a byte, and the evidence of the last ones."""
     T, H, W, _ = frames.shape
     packed = np.empty((T, H, -(-W // 8)), np.uint8)
-    evidence = scored(frames, model.levels, temporal, model.spatial, model.table, pool)
-    for t, e in enumerate(smoothed(evidence)):
+    latest: deque[Array] = deque(past, REACH)
+
+    def evidence() -> Iterator[Array]:
+        for e in scored(frames, model.levels, temporal, model.spatial, model.table, pool):
+            latest.append(e)
+            yield e
+
+    for t, e in enumerate(smoothed(evidence(), past)):
         packed[t] = np.packbits(objects(e, threshold, roi), axis=1)
         if tick is not None:
             tick(t + 1, T)
-    return packed
+    return packed, tuple(latest)
 
 
 @contextmanager

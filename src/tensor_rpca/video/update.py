@@ -22,6 +22,8 @@ Array = NDArray[Any]
 
 # By how much of a frame's residual the background moves towards it: about fifty frames' memory.
 RATE = 0.02
+# Frames of less than this of the usual light teach nothing.
+DARK = 0.2
 
 
 def separate_later(fitted: Separation, frames: ArrayLike) -> Separation:
@@ -40,17 +42,19 @@ def separate_later(fitted: Separation, frames: ArrayLike) -> Separation:
     small = shrink(clip, model.levels, model.factor)
     with workers() as (pool, _):
         temporal = huber_regression(small.reshape(T, -1).astype(float), model.small, LIMIT)
-        packed = pack_masks(clip, model, temporal, fitted.threshold, fitted.roi, pool, None)
-    later = dataclasses.replace(
+        packed, latest = pack_masks(
+            clip, model, temporal, fitted.threshold, fitted.roi, pool, None, fitted.latest
+        )
+    return dataclasses.replace(
         fitted,
         clip=given,
         model=model,
         temporal=temporal,
         packed=packed,
+        latest=latest,
         following=_followed(model, clip, small, temporal, packed),
         seconds=time.perf_counter() - began,
     )
-    return later
 
 
 def _followed(model: Model, clip: Array, small: Array, temporal: Array, packed: Array) -> Model:
@@ -61,6 +65,8 @@ def _followed(model: Model, clip: Array, small: Array, temporal: Array, packed: 
     blocks = model.small.reshape(-1, C, R).copy()
     place = places(H, W, model.factor).ravel()
     for frame, thumb, a, bits in zip(clip, small, temporal.astype(np.float32), packed, strict=True):
+        if abs(a[0]) < DARK:
+            continue
         hidden = np.unpackbits(bits, axis=1, count=W).ravel()
         levels = np.ascontiguousarray(model.levels.of(frame)).reshape(-1, C)
         follow_frame(levels, a, spatial, hidden, RATE, LIMIT)
