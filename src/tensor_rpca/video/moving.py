@@ -44,7 +44,7 @@ def guess_moving(small: Array, pool: ThreadPoolExecutor, n_threads: int) -> NDAr
 
     moving = against(still, np.zeros((T, h, w), np.bool_))
     revealed = np.stack(
-        [ghosts(m, f, g * still) for m, f, g in zip(moving, small, gains, strict=True)]
+        list(pool.map(lambda t: ghosts(moving[t], small[t], gains[t] * still), range(T)))
     )
     often = revealed.sum(axis=0) >= max(REVEALED, T // 50)
     if not often.any():
@@ -71,18 +71,23 @@ def moving_against(
     T, h, w, _ = small.shape
     temporal = temporal.astype(np.float32)
     size = np.empty((T, h, w), np.uint8)
-    for frame, a, target in zip(small, temporal, size, strict=True):
-        away = np.abs(frame - (spatial @ a).reshape(frame.shape)).max(axis=2)
-        target[...] = np.minimum(ndimage.gaussian_filter(away, SIGMA), 255)
+
+    def measure(t: int) -> None:
+        away = np.abs(small[t] - (spatial @ temporal[t]).reshape(small.shape[1:])).max(axis=2)
+        size[t] = np.minimum(ndimage.gaussian_filter(away, SIGMA, truncate=2.0), 255)
+
+    list(pool.map(measure, range(T)))
     limit = LARGE * (ndimage.gaussian_filter(_usual(size, hidden), 3.0) + FLOOR)
-    large = np.stack([ndimage.binary_dilation(_around(s, limit)) for s in size])
+    large = np.stack(
+        list(pool.map(lambda s: ndimage.binary_dilation(_around(s, limit)), size))
+    )
     known = np.ascontiguousarray(~large.reshape(T, -1).T).astype(np.uint8)
     place = np.arange(h * w, dtype=np.int32).reshape(h, w)
     pixels, table = spatial_factors(
         small, Levels(), temporal, known, place, spatial, pool, n_threads
     )
     evidence = smoothed(scored(small, Levels(), temporal, pixels, table, pool))
-    return np.stack([objects(e, 0.0) for e in evidence])
+    return np.stack(list(pool.map(lambda e: objects(e, 0.0), evidence)))
 
 
 def _usual(size: Array, hidden: Array) -> NDArray[np.float32]:
