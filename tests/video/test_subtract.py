@@ -226,7 +226,10 @@ def test_the_background_follows_slowly():
     for _ in range(6):
         later = later.update((still + corner + rng.standard_normal((30, 30, 40))).astype(np.uint8))
         before = before or later
-    gap = [np.abs(r.background[-1].astype(float) - still - corner)[:10, :10].mean() for r in (before, later)]
+    gap = [
+        np.abs(r.background[-1].astype(float) - still - corner)[:10, :10].mean()
+        for r in (before, later)
+    ]
     assert gap[1] < 0.5 * gap[0]
     np.testing.assert_array_equal(fitted.model.spatial, before.model.spatial)  # the fit is kept
 
@@ -330,7 +333,7 @@ def test_objects_are_contiguous():
     expected = np.zeros((100, 100), bool)
     expected[20:55, 20:50] = True
     np.testing.assert_array_equal(mask, expected)
-    assert 9 < HOLE * evidence.size
+    assert HOLE * evidence.size > 9
 
 
 def test_an_outline_tells_objects_from_ghosts():

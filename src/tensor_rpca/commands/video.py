@@ -89,4 +89,3 @@ def video_command(
     if interrupted:
         print(f"interrupted: what was found by then is in {folder}", file=sys.stderr)
         raise InterruptedRunError
-

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -173,4 +174,4 @@ def _strips(height: int, per_row: int) -> Iterator[slice]:
 
 def _parts(rows: slice, n: int) -> list[slice]:
     edges = np.linspace(rows.start, rows.stop, n + 1).astype(int)
-    return [slice(a, b) for a, b in zip(edges[:-1], edges[1:], strict=True) if b > a]
+    return [slice(a, b) for a, b in pairwise(edges) if b > a]

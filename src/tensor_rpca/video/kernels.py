@@ -198,4 +198,6 @@ def follow_frame(frame, a, B, hidden, rate, limit):  # type: ignore[no-untyped-d
             e = np.float32(frame[p, c])
             for i in range(len(a)):
                 e -= B[p, c, i] * a[i]
-            B[p, c, 0] += np.float32(rate) * min(max(e, -np.float32(limit)), np.float32(limit)) / a[0]
+            B[p, c, 0] += (
+                np.float32(rate) * min(max(e, -np.float32(limit)), np.float32(limit)) / a[0]
+            )

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from scipy import ndimage
 
 from tensor_rpca.video.background import spatial_factors
+from tensor_rpca.video.kernels import score_frame
 from tensor_rpca.video.levels import Levels
 from tensor_rpca.video.mask import SIGMA, objects, smoothed
-from tensor_rpca.video.kernels import score_frame
 
 Array = NDArray[Any]
 
@@ -78,9 +78,7 @@ def moving_against(
 
     list(pool.map(measure, range(T)))
     limit = LARGE * (ndimage.gaussian_filter(_usual(size, hidden), 3.0) + FLOOR)
-    large = np.stack(
-        list(pool.map(lambda s: ndimage.binary_dilation(_around(s, limit)), size))
-    )
+    large = np.stack(list(pool.map(lambda s: ndimage.binary_dilation(_around(s, limit)), size)))
     known = np.ascontiguousarray(~large.reshape(T, -1).T).astype(np.uint8)
     place = np.arange(h * w, dtype=np.int32).reshape(h, w)
     pixels, table = spatial_factors(

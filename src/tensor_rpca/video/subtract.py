@@ -16,11 +16,11 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import ndimage
 
 from tensor_rpca import validation
+from tensor_rpca.kruskal import KruskalTensor
 from tensor_rpca.objective.threads import single_threaded_blas
 from tensor_rpca.recorder import Callback
 from tensor_rpca.result import Decomposition, coo_from_parts
-from tensor_rpca.kruskal import KruskalTensor
-from tensor_rpca.video.background import LIMIT, Model, spatial_factors, temporal_factors
+from tensor_rpca.video.background import Model, spatial_factors, temporal_factors
 from tensor_rpca.video.check import check_clip, check_roi
 from tensor_rpca.video.levels import Levels
 from tensor_rpca.video.mask import REACH, objects, smoothed
@@ -213,7 +213,9 @@ def subtract_background(
     T, H, W = given.shape[:3]
     rank = validation.check_rank(rank, (T, H * W))
     if not np.isfinite(threshold):
-        raise ValueError(f"threshold={threshold} is no log odds; 0 is where both are equally likely")
+        raise ValueError(
+            f"threshold={threshold} is no log odds; 0 is where both are equally likely"
+        )
     region = check_roi(roi, H, W)
     frames = given.reshape(T, H, W, -1) if given.ndim == 3 else given
     levels = Levels.for_clip(given)

@@ -37,7 +37,7 @@ def separate_later(fitted: Separation, frames: ArrayLike) -> Separation:
     began = time.perf_counter()
     model = fitted.following or fitted.model
     given = check_frames(frames, fitted.clip)
-    T, H, W = given.shape[:3]
+    T = len(given)
     clip = given.reshape(T, *model.shape)
     small = shrink(clip, model.levels, model.factor)
     with workers() as (pool, _):
