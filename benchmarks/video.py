@@ -68,7 +68,7 @@ def quality(folder: Path, names) -> str:
         rows.append((name, f"{thresholds[best]}", scores[:, best]))
     header = ["method", "threshold", *(n.split("_")[0] for n in names), "mean", "escalator"]
     lines = [
-        [name, threshold, *(f"{f:.3f}" for f in fs[:-1]), f"{np.mean(fs[:-1]):.3f}", f"{fs[-1]:.3f}"]
+        [name, threshold, *(f"{f:.3f}" for f in (*fs[:-1], np.mean(fs[:-1]), fs[-1]))]
         for name, threshold, fs in rows
     ]
     rival = max(np.mean(fs[:-1]) for _, _, fs in rows[1:])
@@ -89,7 +89,8 @@ def matrix(clip):
     from tensor_rpca import decompose
 
     Z = clip.reshape(len(clip), -1)
-    found = decompose(Z, 3, lambda_x=1.0, lambda_s=8.0, solver="lbfgs", max_iter=100, random_state=0)
+    weights = {"lambda_x": 1.0, "lambda_s": 8.0}
+    found = decompose(Z, 3, **weights, solver="lbfgs", max_iter=100, random_state=0)
     away = np.abs(Z - found.low_rank.to_dense()).reshape(clip.shape)
     return [away > level for level in LEVELS]
 
@@ -126,9 +127,7 @@ def later(folder: Path, quick: bool) -> str:
         begun = time.perf_counter()
         fitted.update(clip[half : half + 1])
         single = time.perf_counter() - begun
-        scores = [
-            f_measure(m, truth[half:], scored[half:]) for m in (whole.mask[half:], new.mask)
-        ]
+        scores = [f_measure(m, truth[half:], scored[half:]) for m in (whole.mask[half:], new.mask)]
         rows.append(
             [
                 name.split("_")[0],
@@ -170,12 +169,10 @@ def speed(quick: bool) -> str:
     rows = []
     for size in sizes[:1] if quick else sizes:
         clip = lobby(*size)
-        seconds = []
-        for _ in range(3 if size[1] < 200 else 1):
-            seconds.append(subtract_background(clip).seconds)
-        rows.append([" x ".join(map(str, size)), f"{min(seconds):.2f}", f"{size[0] / min(seconds):.0f}"])
+        best = min(subtract_background(clip).seconds for _ in range(3 if size[1] < 200 else 1))
+        rows.append([" x ".join(map(str, size)), f"{best:.2f}", f"{size[0] / best:.0f}"])
         if size == sizes[0]:
-            ours = min(seconds)
+            ours = best
     clip = lobby(*sizes[0]).astype(np.float64)
     rng = np.random.default_rng(0)
     notes = []
@@ -210,7 +207,8 @@ def memory(quick: bool) -> str:
             [" x ".join(map(str, size)), f"{clip:.0f}", f"{extra:.0f}", f"{0.6 * clip + 200:.0f}"]
         )
     header = ["frames x height x width", "clip, MiB", "beyond it", "0.6 clip + 200"]
-    return "Peak resident memory in a fresh process, beyond the uint8 clip.\n\n" + table(header, rows)
+    text = "Peak resident memory in a fresh process, beyond the uint8 clip.\n\n"
+    return text + table(header, rows)
 
 
 def child(size) -> None:

@@ -20,7 +20,7 @@ from tests.video.conftest import f_measure
 
 
 def test_people_are_found_and_the_escalator_is_not(lobby, separated):
-    clip, truth = lobby
+    _, truth = lobby
     assert f_measure(separated.mask, truth) > 0.8
     empty = ~truth.any(axis=0)
     assert separated.mask[:, empty].mean() < 0.01

@@ -24,8 +24,8 @@ def check_clip(clip: ArrayLike) -> Array:
         )
     if array.ndim == 4 and not 1 <= array.shape[3] <= 4:
         raise ValueError(
-            f"the clip has shape {shape}; the last of four axes is colours, 4 at most: is the order "
-            "frames, height, width, colours?"
+            f"the clip has shape {shape}; the last of four axes is colours, 4 at most: is the "
+            "order frames, height, width, colours?"
         )
     if array.shape[0] < 2:
         raise ValueError(f"the clip has {array.shape[0]} frames; two or more tell what moves")

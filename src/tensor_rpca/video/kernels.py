@@ -108,10 +108,10 @@ def regress_pixels(Z, known, place, A, start, ridge, limit, steps, B, residuals)
                     e[t] -= c * A[i, t]
             reach = np.float32(1e9 if step == 0 else limit)
             for i in range(n_factors):
-                s = np.float32(0)
+                pull = np.float32(0)
                 for t in range(T):
-                    s += A[i, t] * known[q, t] * min(max(e[t], -reach), reach)
-                v[i] = s + ridge * (start[q, i] - b[i])
+                    pull += A[i, t] * known[q, t] * min(max(e[t], -reach), reach)
+                v[i] = pull + ridge * (start[q, i] - b[i])
             _solve(M, v)
             for i in range(n_factors):
                 b[i] += v[i]

@@ -152,7 +152,8 @@ def scored(
         evidence = np.empty(H * W, np.float32)
         frame = np.ascontiguousarray(levels.of(frames[t])).reshape(-1, C)
         score_frame(frame, temporal[t].astype(np.float32), spatial, table, evidence)
-        return ndimage.gaussian_filter(evidence.reshape(H, W), SIGMA, truncate=2.0)
+        soft: Array = ndimage.gaussian_filter(evidence.reshape(H, W), SIGMA, truncate=2.0)
+        return soft
 
     for first in range(0, T, 8):
         yield from pool.map(score, range(first, min(first + 8, T)))
@@ -160,12 +161,13 @@ def scored(
 
 def _brightness(frame: Array, still: Array) -> float:
     """The factor at which the still image fits a frame, objects that hide it disregarded."""
-    z, s = frame.ravel().astype(np.float32), still.ravel()
+    z: Array = frame.ravel().astype(np.float32)
+    s: Array = still.ravel()
     weight = s * (s > 1)
     gain = 1.0
     for _ in range(10):
         e = np.clip(z - gain * s, -8, 8)
-        before, gain = gain, gain + float(weight @ e / max(1e-9, weight @ s))
+        before, gain = gain, gain + float(weight @ e) / max(1e-9, float(weight @ s))
         if abs(gain - before) < 1e-3:
             break
     return gain

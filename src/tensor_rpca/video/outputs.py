@@ -30,12 +30,11 @@ def write_outputs(
     T = len(result.clip)
     parts = (result.background_frame, result.foreground_frame, result.mask_frame)
     for k, (name, part) in enumerate(zip(NAMES, parts, strict=False)):
-        write(
-            folder / name,
-            _frames(part, T, result),
-            rate,
-            tick=lambda done, k=k: tick(k * T + done, 3 * T),
-        )
+
+        def count(done: int, before: int = k * T) -> None:
+            tick(before + done, len(parts) * T)
+
+        write(folder / name, _frames(part, T, result), rate, tick=count)
     result.decomposition.save(folder / NAMES[3])
     write_report(folder / NAMES[4], result, title, rate, numbers)
 

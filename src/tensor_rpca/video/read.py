@@ -97,8 +97,8 @@ def _read_film(path: Path, chosen: slice, scale: float, color: bool, tick: Tick 
         container = av.open(str(path))
     except (av.error.FFmpegError, OSError) as error:
         raise FileError(
-            f"{path} is no film that FFmpeg can read ({_reason(error)}); if it was cut short, fetch "
-            "or convert it again"
+            f"{path} is no film that FFmpeg can read ({_reason(error)}); if it was cut short, "
+            "fetch or convert it again"
         ) from None
     with container:
         if not container.streams.video:
@@ -128,8 +128,8 @@ def _read_film(path: Path, chosen: slice, scale: float, color: bool, tick: Tick 
             lost = max(lost, missing)
     if growing.count < 2 and lost:
         raise FileError(
-            f"{path} is damaged: {growing.count} frames could be decoded and {lost} are lost; fetch "
-            "or convert it again"
+            f"{path} is damaged: {growing.count} frames could be decoded and {lost} are lost; "
+            "fetch or convert it again"
         )
     remarks = []
     if lost:
@@ -251,7 +251,7 @@ def _read_folder(path: Path, chosen: slice, scale: float, color: bool, tick: Tic
             lost.append(file.name)
         if tick is not None:
             tick(growing.count, len(files))
-    remarks = ()
+    remarks: tuple[str, ...] = ()
     if lost:
         shown = ", ".join(lost[:3]) + (", ..." if len(lost) > 3 else "")
         remarks = (f"{path}: {len(lost)} images are damaged and left out: {shown}",)
@@ -260,7 +260,8 @@ def _read_folder(path: Path, chosen: slice, scale: float, color: bool, tick: Tic
 
 def _natural(file: Path) -> list[tuple[int, int | str]]:
     """Order frame2 before frame10."""
-    text, parts, digits = file.name, [], ""
+    parts: list[tuple[int, int | str]] = []
+    text, digits = file.name, ""
     for letter in text + "\0":
         if letter.isdecimal():
             digits += letter

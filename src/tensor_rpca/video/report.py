@@ -128,7 +128,6 @@ def write_report(
     step = -(-W // MAX_WIDTH)
     pictures = [_picture(result, t, step) for t in shown]
     found = result.decomposition
-    courses = result.temporal * found.low_rank.weights.max() / np.sqrt(T)
     data = {
         "pictures": pictures,
         "panels": PANELS,
@@ -140,7 +139,6 @@ def write_report(
         "objective": [float(v) for v in found.history["objective"]],
         "weights": [float(w) for w in found.low_rank.weights],
     }
-    del courses
     rows = "".join(
         f"<tr><th>{html.escape(name)}</th><td>{html.escape(value)}</td></tr>"
         for name, value in numbers.items()
@@ -177,9 +175,8 @@ def _courses(result: Separation) -> list[list[float]]:
 def _picture(result: Separation, t: int, step: int) -> str:
     """The four panels of a frame side by side, as a data: URL."""
     levels = result.model.levels
-    strip = []
-    for part in (result.clip[t], result.background_frame(t), result.foreground_frame(t)):
-        strip.append(_rgb(np.clip(np.rint(levels.of(part)), 0, 255).astype(np.uint8)))
+    parts = (result.clip[t], result.background_frame(t), result.foreground_frame(t))
+    strip = [_rgb(np.clip(np.rint(levels.of(p)), 0, 255).astype(np.uint8)) for p in parts]
     strip.append(_rgb(result.mask_frame(t) * np.uint8(255)))
     whole = np.concatenate([s[::step, ::step] for s in strip], axis=1)
     buffer = io.BytesIO()

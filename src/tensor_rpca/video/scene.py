@@ -88,7 +88,8 @@ def _lobby(height: int, width: int, generator: np.random.Generator) -> Array:
         inside = (x > left) & (x < right) & (y > top) & (y < bottom)
         picture[inside] = generator.uniform(60, 120)
     picture += 6 * ndimage.gaussian_filter(generator.standard_normal(picture.shape), 1.0)
-    return ndimage.gaussian_filter(picture, 0.6)
+    soft: Array = ndimage.gaussian_filter(picture, 0.6)
+    return soft
 
 
 def _escalator(picture: Array, t: int) -> None:

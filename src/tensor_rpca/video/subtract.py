@@ -97,7 +97,8 @@ class Separation:
     def foreground_frame(self, t: int) -> Array:
         """One frame of the foreground."""
         mask = self.mask_frame(t)
-        return self.clip[t] * (mask if self.clip.ndim == 3 else mask[:, :, None])
+        frame: Array = self.clip[t] * (mask if self.clip.ndim == 3 else mask[:, :, None])
+        return frame
 
     @cached_property
     def background(self) -> Array:

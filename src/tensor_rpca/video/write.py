@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from fractions import Fraction
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -64,21 +65,14 @@ def write(
         stream.height, stream.width = picture.shape[:2]
         stream.pix_fmt = "yuv420p"
         shape = np.shape(first)
-        count = 0
-        for frame in _chain(first, source):
+        for t, frame in enumerate(chain([first], source)):
             if np.shape(frame) != shape:
-                raise ValueError(f"frame {count} is {np.shape(frame)}, the first is {shape}")
+                raise ValueError(f"frame {t} is {np.shape(frame)}, the first is {shape}")
             container.mux(stream.encode(_video_frame(_even(frame))))
-            count += 1
             if tick is not None:
-                tick(count)
+                tick(t + 1)
         container.mux(stream.encode(None))
     return target
-
-
-def _chain(first: Array, rest: Iterable[Array]) -> Iterable[Array]:
-    yield first
-    yield from rest
 
 
 def _even(frame: Array) -> Array:
