@@ -129,37 +129,24 @@ def spatial_factors(
     R = temporal.shape[1]
     A = np.ascontiguousarray(temporal.T, np.float32)
     spatial = np.empty((H, W, C, R), np.float32)
-    # A colour channel is a pixel of its own, with its block's state.
-    rows_known = known
-    begin = np.ascontiguousarray(start.transpose(1, 0, 2), np.float32)
+    begin = [np.ascontiguousarray(start[:, c], np.float32) for c in range(C)]
     density = Density(H, W, T)
     for rows in _strips(H, W * C * T):
         counts = np.zeros((rows.stop - rows.start, W, kernels.N_BINS), np.uint16)
 
         def visit(part: slice, counts: Array = counts, top: int = rows.start) -> None:
-            block = levels.of(clip[:, part])
-            Z = np.ascontiguousarray(block.reshape(T, -1).T)
-            at = np.repeat(place[part].ravel(), C)
-            e = np.empty(Z.shape, np.float32)
-            B = np.empty((len(Z), R), np.float32)
+            block = levels.of(clip[:, part]).reshape(T, -1, C)
+            at = np.ascontiguousarray(place[part].ravel())
+            # A colour channel is a pixel of its own, with its block's state.
+            e = np.empty((len(at), C, T), np.float32)
             for c in range(C):
-                some = slice(c, None, C)
-                kernels.regress_pixels(
-                    np.ascontiguousarray(Z[some]) if C > 1 else Z,
-                    rows_known,
-                    at[some],
-                    A,
-                    begin[c],
-                    RIDGE,
-                    LIMIT,
-                    STEPS,
-                    b := np.empty((len(Z) // C, R), np.float32),
-                    r := np.empty((len(Z) // C, T), np.float32),
-                )
-                B[some], e[some] = b, r
-            spatial[part] = B.reshape(-1, W, C, R)
-            here = counts[part.start - top : part.stop - top]
-            kernels.count_residuals(e, rows_known, at, C, here.reshape(-1, kernels.N_BINS))
+                Z = np.ascontiguousarray(block[:, :, c].T, np.float32)
+                b, r = np.empty((len(at), R), np.float32), np.empty(Z.shape, np.float32)
+                kernels.regress_pixels(Z, known, at, A, begin[c], RIDGE, LIMIT, STEPS, b, r)
+                spatial[part, :, c] = b.reshape(-1, W, R)
+                e[:, c] = r
+            here = counts[part.start - top : part.stop - top].reshape(-1, kernels.N_BINS)
+            kernels.count_residuals(e, known, at, here)
 
         list(pool.map(visit, _parts(rows, n_threads)))
         density.add(counts)

@@ -125,15 +125,15 @@ def regress_pixels(Z, known, place, A, start, ridge, limit, steps, B, residuals)
 
 
 @_compiled
-def count_residuals(residuals, known, place, channels, counts):  # type: ignore[no-untyped-def]
-    """Add to ``counts`` (pixels, bins) the residuals at known times; of colours the largest."""
+def count_residuals(residuals, known, place, counts):  # type: ignore[no-untyped-def]
+    """Count in (P, bins) the residuals (P, C, T) at known times; of colours the largest."""
     for p in range(len(counts)):
-        q = place[p * channels]
-        for t in range(residuals.shape[1]):
+        q = place[p]
+        for t in range(residuals.shape[2]):
             if known[q, t]:
-                e = residuals[p * channels, t]
-                for c in range(1, channels):
-                    other = residuals[p * channels + c, t]
+                e = residuals[p, 0, t]
+                for c in range(1, residuals.shape[1]):
+                    other = residuals[p, c, t]
                     if abs(other) > abs(e):
                         e = other
                 counts[p, bin_of(e)] += 1

@@ -150,7 +150,7 @@ def scored(
 
     def score(t: int) -> Array:
         evidence = np.empty(H * W, np.float32)
-        frame = np.ascontiguousarray(levels.of(frames[t])).reshape(-1, C)
+        frame = np.ascontiguousarray(levels.of(frames[t]), np.float32).reshape(-1, C)
         score_frame(frame, temporal[t].astype(np.float32), spatial, table, evidence)
         soft: Array = ndimage.gaussian_filter(evidence.reshape(H, W), SIGMA, truncate=2.0)
         return soft

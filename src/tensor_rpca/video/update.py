@@ -68,9 +68,9 @@ def _followed(model: Model, clip: Array, small: Array, temporal: Array, packed: 
         if abs(a[0]) < DARK:
             continue
         hidden = np.unpackbits(bits, axis=1, count=W).ravel()
-        levels = np.ascontiguousarray(model.levels.of(frame)).reshape(-1, C)
+        levels = np.ascontiguousarray(model.levels.of(frame), np.float32).reshape(-1, C)
         follow_frame(levels, a, spatial, hidden, RATE, LIMIT)
         any_hidden = np.zeros(len(blocks), np.uint8)
         any_hidden[place[hidden > 0]] = 1
-        follow_frame(thumb.reshape(-1, C), a, blocks, any_hidden, RATE, LIMIT)
+        follow_frame(thumb.reshape(-1, C).astype(np.float32), a, blocks, any_hidden, RATE, LIMIT)
     return dataclasses.replace(model, spatial=spatial, small=blocks.reshape(-1, R))
