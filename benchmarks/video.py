@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from scipy.ndimage import gaussian_filter
 
 from benchmarks.timing import table
 
@@ -71,12 +72,12 @@ def quality(folder: Path, names) -> str:
         [name, threshold, *(f"{f:.3f}" for f in (*fs[:-1], np.mean(fs[:-1]), fs[-1]))]
         for name, threshold, fs in rows
     ]
-    rival = max(np.mean(fs[:-1]) for _, _, fs in rows[1:])
+    rival = max(np.mean(fs[:-1]) for name, _, fs in rows[1:] if "smoothed" not in name)
     return (
         "F-measure; every rival with the one threshold that is best for it over the CDnet clips. "
         "The escalator's 20 labelled frames are apart in time and no part of the mean.\n\n"
         + table(header, lines)
-        + f"\nOurs over the best rival: {np.mean(ours[:-1]) / rival:.3f}.\n"
+        + f"\nOurs over the best plain rival: {np.mean(ours[:-1]) / rival:.3f}.\n"
     )
 
 
@@ -85,13 +86,26 @@ def median(clip):
     return [away > level for level in LEVELS]
 
 
-def matrix(clip):
+def away_from_matrix(clip):
+    """Distance from a robust fit of rank 3 that starts at the median image."""
     from tensor_rpca import decompose
 
     Z = clip.reshape(len(clip), -1)
     weights = {"lambda_x": 1.0, "lambda_s": 8.0}
-    found = decompose(Z, 3, **weights, solver="lbfgs", max_iter=100, random_state=0)
-    away = np.abs(Z - found.low_rank.to_dense()).reshape(clip.shape)
+    rng = np.random.default_rng(0)
+    A, B = 0.1 * rng.standard_normal((len(Z), 3)), rng.standard_normal((Z.shape[1], 3))
+    A[:, 0], B[:, 0] = 1.0, np.median(Z, axis=0)
+    found = decompose(Z, 3, **weights, solver="lbfgs", max_iter=100, init=[A, B])
+    return np.abs(Z - found.low_rank.to_dense()).reshape(clip.shape)
+
+
+def matrix(clip):
+    away = away_from_matrix(clip)
+    return [away > level for level in LEVELS]
+
+
+def smooth_matrix(clip):
+    away = gaussian_filter(away_from_matrix(clip), 1.0)
     return [away > level for level in LEVELS]
 
 
@@ -100,7 +114,9 @@ def opencv(name, thresholds):
         import cv2
 
         for threshold in thresholds:
-            model = getattr(cv2, f"createBackgroundSubtractor{name}")(len(clip), threshold, True)
+            model = getattr(cv2, f"createBackgroundSubtractor{name}")(500, threshold, True)
+            for frame in clip:  # as we do, they may see all of the clip beforehand
+                model.apply(frame)
             yield np.stack([model.apply(frame) == 255 for frame in clip])
 
     return masks
@@ -111,6 +127,7 @@ RIVALS = (
     ("OpenCV MOG2", opencv("MOG2", VARIANCES), VARIANCES),
     ("OpenCV KNN", opencv("KNN", DISTANCES), DISTANCES),
     ("matrix, rank 3", matrix, LEVELS),
+    ("the same, smoothed by a pixel and a frame", smooth_matrix, LEVELS),
 )
 
 

@@ -22,7 +22,6 @@ def run(monkeypatch, capsys):
         capsys.readouterr()
         with pytest.raises(SystemExit) as stop:
             cli.main()
-            raise SystemExit(0)
         return stop.value.code or 0, *capsys.readouterr()
 
     return call

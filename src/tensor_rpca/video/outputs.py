@@ -44,6 +44,7 @@ def summary_of(result: Separation, rate: float) -> dict[str, Any]:
     T, H, W = result.clip.shape[:3]
     found = result.decomposition
     rank = found.low_rank.rank
+    # A pixel, or each of its colours: what matrix RPCA would call a row.
     features = H * W * result.model.shape[2]
     return {
         "frames": T,
@@ -55,6 +56,7 @@ def summary_of(result: Separation, rate: float) -> dict[str, Any]:
         ),
         "sparse_fraction": found.density,
         "degrees_of_freedom": rank * (T + features - rank),
+        "features": features,
         "threshold": result.threshold,
         "iterations": found.n_iter,
         "seconds": result.seconds,
@@ -70,7 +72,8 @@ def described(summary: dict[str, Any]) -> dict[str, str]:
         "frames": f"{s['frames']:,} of {s['width']} x {s['height']} pixels",
         "rank of the background": str(s["rank"]),
         "foreground": f"{100 * s['moving_fraction']:.2f} % of the pixels",
-        "degrees of freedom": f"{s['degrees_of_freedom']:,}",
+        "degrees of freedom of the background": f"{s['degrees_of_freedom']:,}",
+        "of a matrix of full rank": f"{s['frames'] * s['features']:,}",
         "iterations": str(s["iterations"]),
         "seconds": f"{s['seconds']:.2f}",
         "frames per second": f"{s['frames_per_second']:.0f}",

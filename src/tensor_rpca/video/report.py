@@ -84,6 +84,7 @@ function plot(id, curves, log, label) {
   draw(id, "text", {x: l, y: H - 8}, label);
   draw(id, "text", {x: W - r, y: H - 8, "text-anchor": "end"}, n - 1);
   curves.forEach((c, k) => draw(id, "polyline", {fill: "none", "stroke-width": 1.3,
+    "stroke-opacity": k < 3 ? 1 : .25,
     stroke: colours[k % colours.length], points: c.map((v, i) => x(i) + "," + y(v)).join(" ")}));
   return x;
 }
@@ -94,7 +95,7 @@ function bars(id, values) {
     const h = 140 * Math.max(0, 1 + Math.log10(v / top) / 4);
     draw(id, "rect", {x: 10 + k * step, y: 165 - h, width: step * .7, height: h,
                       fill: colours[k % colours.length]});
-    draw(id, "text", {x: 10 + k * step, y: 160 - h}, v.toPrecision(2));
+    draw(id, "text", {x: 10 + k * step, y: 160 - h}, v.toExponential(values.length > 6 ? 0 : 1));
     draw(id, "text", {x: 10 + k * step, y: 180}, k + 1);
   });
 }
@@ -157,7 +158,7 @@ def write_report(
 <div class="plots">
 <section><h2>Temporal factors</h2><svg id="temporal"></svg>
 <p class="soft">How the background's components vary over time, each in units of its largest
-value.</p></section>
+value; the three heaviest stand out.</p></section>
 <section><h2>Component weights</h2><svg id="weights"></svg>
 <p class="soft">On a logarithmic scale of four decades.</p></section>
 <section><h2>Convergence</h2><svg id="convergence"></svg>
