@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,7 @@ from tensor_rpca.decomposition import decompose
 from tensor_rpca.recorder import Callback
 from tensor_rpca.result import Decomposition
 from tensor_rpca.video import kernels
-from tensor_rpca.video.density import Density
+from tensor_rpca.video.density import Density, parts
 from tensor_rpca.video.levels import Levels
 
 Array = NDArray[Any]
@@ -130,7 +129,7 @@ def spatial_factors(
     A = np.ascontiguousarray(temporal.T, np.float32)
     spatial = np.empty((H, W, C, R), np.float32)
     begin = [np.ascontiguousarray(start[:, c], np.float32) for c in range(C)]
-    density = Density(H, W, T)
+    density = Density(H, W, pool, n_threads)
     for rows in _strips(H, W * C * T):
         counts = np.zeros((rows.stop - rows.start, W, kernels.N_BINS), np.uint16)
 
@@ -148,7 +147,7 @@ def spatial_factors(
             here = counts[part.start - top : part.stop - top].reshape(-1, kernels.N_BINS)
             kernels.count_residuals(e, known, at, here)
 
-        list(pool.map(visit, _parts(rows, n_threads)))
+        list(pool.map(visit, parts(rows, n_threads)))
         density.add(counts)
     return spatial.reshape(H * W, C, R), density.table.reshape(H * W, -1)
 
@@ -157,8 +156,3 @@ def _strips(height: int, per_row: int) -> Iterator[slice]:
     step = max(1, STRIP // per_row)
     for first in range(0, height, step):
         yield slice(first, min(first + step, height))
-
-
-def _parts(rows: slice, n: int) -> list[slice]:
-    edges = np.linspace(rows.start, rows.stop, n + 1).astype(int)
-    return [slice(a, b) for a, b in pairwise(edges) if b > a]

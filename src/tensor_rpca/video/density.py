@@ -8,6 +8,8 @@ noise and its recurring appearances need no model of their own, and no threshold
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -26,7 +28,9 @@ NOISE, SEEN = 10.0, 20.0
 class Density:
     """The table of evidence, filled as counts arrive, strip by strip from the top."""
 
-    def __init__(self, height: int, width: int, frames: int):
+    def __init__(self, height: int, width: int, pool: ThreadPoolExecutor, n_threads: int):
+        self._pool = pool
+        self._n_threads = n_threads
         self.table = np.empty((height, width, N_BINS), np.int8)
         centres = (np.arange(N_BINS) + 0.5 - N_BINS / 2) * BIN_LEVELS
         shape = np.exp(-0.5 * (centres / NOISE) ** 2)
@@ -44,7 +48,19 @@ class Density:
         block = counts if self._waiting is None else np.concatenate([self._waiting, counts])
         at_end = self._done + len(block) - first >= height
         last = len(block) if at_end else len(block) - 1
-        target = self.table[self._done : self._done + last - first]
-        weigh_evidence(block, first, last, self._prior, np.float32(SEEN), self._odds, target)
+        start = self._done - first
+
+        def weigh(rows: slice) -> None:
+            target = self.table[start + rows.start : start + rows.stop]
+            given = self._prior, np.float32(SEEN), self._odds
+            weigh_evidence(block, rows.start, rows.stop, *given, target)
+
+        list(self._pool.map(weigh, parts(slice(first, last), self._n_threads)))
         self._done += last - first
         self._waiting = block[-2:]
+
+
+def parts(rows: slice, n: int) -> list[slice]:
+    """Cut a range of rows into at most n of nearly the same size."""
+    edges = np.linspace(rows.start, rows.stop, n + 1).astype(int).tolist()
+    return [slice(a, b) for a, b in pairwise(edges) if b > a]

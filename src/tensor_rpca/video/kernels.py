@@ -150,6 +150,7 @@ def weigh_evidence(counts, first, last, prior, expected, odds, table):  # type: 
     """
     H, W, bins = counts.shape
     across = np.empty(bins, np.float32)
+    certain = math.exp(-MOST) - 1e-3
     for y in range(first, last):
         for x in range(W):
             across[:] = 0
@@ -166,7 +167,10 @@ def weigh_evidence(counts, first, last, prior, expected, odds, table):  # type: 
             for k in range(bins):
                 before, after = across[max(k - 1, 0)], across[min(k + 1, bins - 1)]
                 share = (0.25 * (before + after) + 0.5 * across[k] + prior[k]) / total
-                evidence = math.log(odds[k] / (share + 1e-3 * odds[k]))
+                if share <= certain * odds[k]:  # most bins are empty: spare them the logarithm
+                    evidence = MOST
+                else:
+                    evidence = math.log(odds[k] / (share + 1e-3 * odds[k]))
                 table[y - first, x, k] = int(STEPS * min(max(evidence, -MOST), MOST))
 
 
