@@ -48,7 +48,8 @@ class Separation:
     mask : ndarray of bool of shape (T, H, W)
     decomposition : Decomposition
         Of the clip as a matrix, frames by pixels (by colours): ``low_rank`` is the background in
-        grey levels, ``sparse`` what the mask's pixels differ from it.
+        grey levels, ``sparse`` what the mask's pixels differ from it. Objective, history and
+        certificate are those of the solve, which is one of a small version of the clip.
     temporal : ndarray of shape (T, R)
         Temporal factors.
     model : Model
