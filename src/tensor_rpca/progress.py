@@ -45,3 +45,32 @@ def progress_bar(shown: bool, max_iter: int | None) -> Iterator[Callable[[State]
             progress.update(task, completed=state.iteration, objective=state.objective)
 
         yield draw
+
+
+@contextmanager
+def counting_bar(shown: bool, label: str) -> Iterator[Callable[[int, int], None]]:
+    """Yield ``tick(done, expected)``, which draws a bar; ``expected`` 0 is not known."""
+    if not shown:
+        yield lambda done, expected: None
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description:<12}"),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        task = progress.add_task(label, total=None)
+        yield lambda done, expected: progress.update(task, completed=done, total=expected or None)

@@ -125,5 +125,5 @@ def print_table(summary: dict[str, Any]) -> None:
             text = f"{value:,}"
         else:
             text = str(value)
-        table.add_row(name.replace("_", " "), Text(text))
+        table.add_row(name.replace("_", " "), Text(text, overflow="fold"))
     Console().print(table)
