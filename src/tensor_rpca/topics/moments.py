@@ -45,6 +45,8 @@ class WordMoments:
     ----------
     n_documents : int
         Documents that count.
+    n_too_short : int
+        Documents of fewer than three words.
     first : ndarray of shape (d,)
         M1.
     """
@@ -56,6 +58,7 @@ class WordMoments:
         usable = length >= FEWEST_WORDS
         share = usable.astype(np.float64) if weights is None else np.where(usable, weights, 0.0)
         self.n_documents = int(np.count_nonzero(share))
+        self.n_too_short = int(np.count_nonzero(~usable))
         if self.n_documents == 0:
             raise ValueError(
                 f"no document has {FEWEST_WORDS} words of the vocabulary, so the corpus has no "

@@ -1,0 +1,6 @@
+"""Topics of documents: latent Dirichlet allocation by robust decomposition of word moments."""
+
+from tensor_rpca.topics.lda import TensorLDA
+from tensor_rpca.topics.metrics import completion_perplexity, topic_coherence, topic_diversity
+
+__all__ = ["TensorLDA", "completion_perplexity", "topic_coherence", "topic_diversity"]

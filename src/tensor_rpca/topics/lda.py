@@ -1,0 +1,212 @@
+"""TensorLDA: latent Dirichlet allocation by robust moments, refined."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array, vstack
+from sklearn.utils.validation import check_is_fitted
+
+from tensor_rpca.topics.aside import documents_behind
+from tensor_rpca.topics.model import TopicModel, warn_of_fractions
+from tensor_rpca.topics.moments import FEWEST_WORDS, WordMoments
+from tensor_rpca.topics.recover import kruskal_condition, recover_topics
+from tensor_rpca.topics.reduce import reduction
+from tensor_rpca.topics.refine import refine_topics
+from tensor_rpca.topics.symmetric import SymmetricDecomposition, decompose_symmetric
+from tensor_rpca.validation import RandomState, check_generator
+
+Array = NDArray[Any]
+
+# Sum of the mixtures' Dirichlet parameters; the paper's. Larger ones make real corpora's moments
+# worse: their mixtures are purer than their words' bursts let them seem.
+CONCENTRATION = 0.01
+MOST_OVERSAMPLING = 10
+PASSES = 60
+# Of each word beyond its counts, in every topic.
+SMOOTHING = 0.05
+# Share of the corpus's own distribution in a topic that was found by moments, so that no word
+# is impossible.
+BACKGROUND = 0.1
+FIRST_PRIOR = 0.1
+RESTARTS = 5
+
+
+class TensorLDA(TopicModel):
+    """Latent Dirichlet allocation, by tensor RPCA of the corpus's word moments.
+
+    Takes the place of :class:`sklearn.decomposition.LatentDirichletAllocation`. The third moment,
+    reduced to K' dimensions, is split into symmetric components, one a topic, and sparse errors;
+    documents behind the errors are set aside, and a few passes of expectation maximisation refine
+    what the moments found.
+
+    Parameters
+    ----------
+    n_components : int
+        Topics, K.
+    concentration : float
+        beta_0, the sum of the Dirichlet parameters of documents' mixtures, as the moments see it.
+    oversampling : int, optional
+        K', the dimensions that the moment is reduced to; None is K + min(K, 10).
+    refine : int
+        Passes of refinement; 0 leaves the topics that the moments gave.
+    smoothing : float
+        Dirichlet parameter of topics during refinement.
+    robust : bool
+        Set aside documents behind sparse errors.
+    random_state : int, Generator or RandomState, optional
+        An int makes the result repeatable.
+    progress : bool
+        Show a progress bar on standard error.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (K, d)
+        Topics: distributions over words, the most frequent topic first.
+    doc_topic_prior_ : ndarray of shape (K,)
+        Dirichlet parameters of documents' mixtures.
+    moment_components_ : ndarray of shape (K, d)
+        Topics before refinement.
+    moment_shares_ : ndarray of shape (K,)
+        Their shares of the words by the moments, beta / beta_0.
+    set_aside_ : ndarray of int
+        Documents (rows of X) that made errors rather than topics; the topics do not follow them.
+    n_too_short_ : int
+        Documents of fewer than three words, which have no third moment.
+    n_sparse_errors_ : int
+        Entries of the reduced moment, K' x K' x K', that no topic explains.
+    kruskal_ : KruskalCondition
+        Whether the topics found are the only ones with their third moment.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        If X had them.
+
+    Examples
+    --------
+    >>> from sklearn.feature_extraction.text import CountVectorizer
+    >>> from tensor_rpca.topics import TensorLDA
+    >>> texts = ["sun moon star sun", "moon star sun moon", "gin rum tea rum", "tea gin rum tea"]
+    >>> vectorizer = CountVectorizer()
+    >>> counts = vectorizer.fit_transform(texts * 5)
+    >>> model = TensorLDA(n_components=2, random_state=0).fit(counts)
+    >>> names = vectorizer.get_feature_names_out()
+    >>> sorted(sorted(names[topic.argsort()[-3:]].tolist()) for topic in model.components_)
+    [['gin', 'rum', 'tea'], ['moon', 'star', 'sun']]
+    >>> model.transform(counts).shape
+    (20, 2)
+    """
+
+    def __init__(
+        self,
+        n_components: int = 10,
+        *,
+        concentration: float = CONCENTRATION,
+        oversampling: int | None = None,
+        refine: int = PASSES,
+        smoothing: float = SMOOTHING,
+        robust: bool = True,
+        random_state: RandomState = None,
+        progress: bool = False,
+    ):
+        self.n_components = n_components
+        self.concentration = concentration
+        self.oversampling = oversampling
+        self.refine = refine
+        self.smoothing = smoothing
+        self.robust = robust
+        self.random_state = random_state
+        self.progress = progress
+
+    def fit(self, X: ArrayLike, y: Any = None) -> TensorLDA:
+        """Find topics.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+            Counts of words. A csr_matrix is neither copied nor made dense.
+        y : ignored
+        """
+        counts = self._check(X, reset=True)
+        self._pieces: list[csr_array] = []
+        return self._fit(counts)
+
+    def _fit(self, counts: csr_array) -> TensorLDA:
+        generator = check_generator(self.random_state)
+        start = find_topics(
+            counts,
+            self.n_components,
+            self.concentration,
+            self.oversampling,
+            self.robust,
+            generator,
+        )
+        prior = np.full(self.n_components, FIRST_PRIOR)
+        topics = start.topics
+        if self.refine:
+            topics, prior = refine_topics(
+                counts,
+                topics,
+                prior,
+                passes=self.refine,
+                smoothing=self.smoothing,
+                keep=~start.aside,
+            )
+        order = np.argsort(-prior, kind="stable") if self.refine else np.arange(len(prior))
+        self.components_ = topics[order]
+        self.doc_topic_prior_ = prior[order]
+        self.moment_components_ = start.topics
+        self.moment_shares_ = start.shares
+        self.set_aside_ = np.flatnonzero(start.aside)
+        self.n_too_short_ = start.n_too_short
+        self.n_sparse_errors_ = start.decomposition.n_errors
+        self.kruskal_ = kruskal_condition(self.components_)
+        return self
+
+
+@dataclass(frozen=True)
+class MomentTopics:
+    """What the moments alone say."""
+
+    topics: Array
+    shares: Array
+    aside: NDArray[np.bool_]
+    n_too_short: int
+    decomposition: SymmetricDecomposition
+
+
+def find_topics(
+    X: csr_array,
+    K: int,
+    concentration: float,
+    oversampling: int | None,
+    robust: bool,
+    generator: Any,
+) -> MomentTopics:
+    size = min(X.shape[1], oversampling or K + min(K, MOST_OVERSAMPLING))
+    moments = WordMoments(X, concentration)
+    Q = reduction(moments, size, generator)
+    found = decompose_symmetric(moments.third(Q), _starts(moments, Q, K, generator))
+    aside = np.zeros(X.shape[0], np.bool_)
+    if robust:
+        aside = documents_behind(X, Q, found.low_rank, found.sparse, moments._triple)
+        if aside.any():
+            moments = WordMoments(X, concentration, (~aside).astype(np.float64))
+            Q = reduction(moments, size, generator)
+            found = decompose_symmetric(moments.third(Q), _starts(moments, Q, K, generator))
+    topics, shares = recover_topics(found.factor, Q.T, concentration)
+    topics = (1 - BACKGROUND) * topics + BACKGROUND * (moments.first + 1e-9) / (1+1e-9*len(moments.first))
+    return MomentTopics(topics, shares, aside, moments.n_too_short, found)
+
+
+def _starts(moments: WordMoments, Q: Array, K: int, generator: Any) -> list[Array]:
+    """Directions of random documents, a set for each restart."""
+    usable = np.flatnonzero(moments._triple)
+    n = RESTARTS if K <= 20 else 1
+    return [
+        (moments._X[generator.choice(usable, K, replace=len(usable) < K)] @ Q.T).T for _ in range(n)
+    ]

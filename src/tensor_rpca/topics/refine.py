@@ -1,0 +1,98 @@
+"""Refinement: expectation maximisation of the smoothed likelihood, from topics that are near.
+
+With theta_d ~ Dir(alpha) and topics ~ Dir(eta), alternate
+
+    n_dk = sum_w c_dw p_dwk,   n_wk = sum_d c_dw p_dwk,   p_dwk ~ (n_dk + alpha_k) phi_kw
+    phi_kw ~ n_wk + eta
+
+which is collapsed variational Bayes without the correction of one's own count (Asuncion et al.,
+2009). No digammas, one pass over the counts each, and alpha is fitted on the way (Minka, 2000).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.special import digamma
+
+from tensor_rpca.topics.kernels import em_pass
+
+Array = NDArray[Any]
+
+# Mixtures settle for a few passes before alpha follows them.
+SETTLE = 3
+# Documents that alpha is fitted to.
+SAMPLE = 4000
+SMALLEST_PRIOR = 1e-3
+
+
+def refine_topics(
+    X: csr_array,
+    topics: Array,
+    prior: Array,
+    *,
+    passes: int,
+    smoothing: float,
+    keep: Array,
+    on_pass: Callable[[int], None] | None = None,
+) -> tuple[Array, Array]:
+    """Run some passes from given topics.
+
+    Parameters
+    ----------
+    X : csr_array of shape (n, d)
+        Counts.
+    topics : ndarray of shape (K, d)
+        Positive rows that sum to one.
+    prior : ndarray of shape (K,)
+        alpha.
+    passes : int
+    smoothing : float
+        eta.
+    keep : ndarray of bool of shape (n,)
+        Documents that the topics may follow.
+    on_pass : callable, optional
+        Told how many passes are done.
+
+    Returns
+    -------
+    topics : ndarray of shape (K, d)
+    prior : ndarray of shape (K,)
+    """
+    n, d = X.shape
+    K = len(topics)
+    by_word = np.ascontiguousarray(topics.T, dtype=np.float32)
+    mixtures = np.zeros((n, K), np.float32)
+    sample = _sample(keep)
+    for done in range(passes):
+        counts = em_pass(X, by_word, prior.astype(np.float32), mixtures, keep)
+        counts += smoothing
+        counts /= counts.sum(axis=0)
+        by_word = counts.astype(np.float32)
+        if done >= SETTLE:
+            prior = fit_dirichlet(mixtures[sample].astype(np.float64), prior)
+        if on_pass is not None:
+            on_pass(done + 1)
+    refined = by_word.T.astype(np.float64)
+    return refined / refined.sum(axis=1, keepdims=True), prior
+
+
+def fit_dirichlet(counts: Array, prior: Array, steps: int = 2) -> Array:
+    """Steps of Minka's fixed point for the prior of mixtures, from their counts (n, K)."""
+    length = counts.sum(axis=1)
+    for _ in range(steps):
+        total = prior.sum()
+        up = (digamma(counts + prior) - digamma(prior)).sum(axis=0)
+        down = (digamma(length + total) - digamma(total)).sum()
+        prior = np.maximum(prior * up / max(down, 1e-300), SMALLEST_PRIOR)
+    return prior
+
+
+def _sample(keep: Array) -> Array:
+    """Evenly spread indices of documents to fit alpha to."""
+    kept = np.flatnonzero(keep)
+    return kept[:: max(1, len(kept) // SAMPLE)]

@@ -1,0 +1,146 @@
+"""Tensor RPCA of the reduced third moment: one factor for all three modes.
+
+    min over A   lambda_x sum_r ||a_r||^3 + phi(sum_r a_r o a_r o a_r)
+
+with the Huber loss phi of the moment's residual, so that entries which no topic explains are left
+to the sparse part. The core's L-BFGS walks from starts that are random documents, or whatever
+directions the caller finds likely, and the lowest minimum is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensor_rpca.objective.factorised import FactorisedObjective
+from tensor_rpca.objective.symmetric import SymmetricObjective
+from tensor_rpca.objective.sweep import Sweep
+from tensor_rpca.objective.threads import single_threaded_blas
+from tensor_rpca.solvers.lbfgs import lbfgs
+
+Array = NDArray[Any]
+
+# In units of a typical entry. Most entries are sampling noise, so ten times that is an error.
+LAMBDA_S = 10.0
+LAMBDA_X = 0.01
+MAX_ITER = 300
+FLAT = 1e-6
+
+
+@dataclass(frozen=True)
+class SymmetricDecomposition:
+    """The two parts of a symmetric tensor.
+
+    Attributes
+    ----------
+    factor : ndarray of shape (m, R)
+        ``low_rank = sum_r a_r o a_r o a_r``.
+    sparse : ndarray of shape (m, m, m)
+    objective : float
+    lambda_x, lambda_s : float
+    """
+
+    factor: Array
+    sparse: Array
+    objective: float
+    lambda_x: float
+    lambda_s: float
+
+    @property
+    def low_rank(self) -> Array:
+        """X, of shape (m, m, m)."""
+        return cubes(self.factor)
+
+    @property
+    def n_errors(self) -> int:
+        """Entries of the sparse part, of which symmetry makes up to six of one."""
+        return int(np.count_nonzero(self.sparse))
+
+
+def decompose_symmetric(
+    T: Array,
+    starts: Iterable[Array],
+    *,
+    lambda_x: float | None = None,
+    lambda_s: float | None = None,
+    max_iter: int = MAX_ITER,
+) -> SymmetricDecomposition:
+    """Split a symmetric tensor into symmetric rank-one components and a sparse part.
+
+    Parameters
+    ----------
+    T : ndarray of shape (m, m, m)
+    starts : iterable of ndarrays of shape (m, R)
+        Directions of components; their lengths do not matter.
+    lambda_x, lambda_s : float, optional
+        In the units of T; None chooses from its typical entry.
+    max_iter : int
+        For each start.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensor_rpca.topics.symmetric import cubes, decompose_symmetric
+    >>> generator = np.random.default_rng(0)
+    >>> A = generator.standard_normal((6, 2))
+    >>> T = cubes(A)
+    >>> T[0, 0, 0] += 100
+    >>> starts = generator.standard_normal((5, 6, 2))
+    >>> found = decompose_symmetric(T, starts, lambda_x=1e-8, lambda_s=1e-3)
+    >>> bool(abs(found.low_rank - cubes(A)).max() < 0.01), found.n_errors
+    (True, 1)
+    """
+    best = None
+    with single_threaded_blas() as n_threads, Sweep(T, None, T.dtype, n_threads) as sweep:
+        survey = sweep.survey()
+        unit = survey.typical or 1.0
+        sweep.measure_in(unit)
+        weight_x = LAMBDA_X if lambda_x is None else lambda_x / unit
+        weight_s = LAMBDA_S if lambda_s is None else lambda_s / unit
+        for start in starts:
+            rank = start.shape[1]
+            tied = SymmetricObjective(
+                FactorisedObjective(sweep, T.shape, rank, weight_x, weight_s, T.dtype), T.ndim
+            )
+            found = lbfgs(
+                tied,
+                _scaled(start, survey.largest / unit).ravel(),
+                max_iter=max_iter,
+                tol=1e-8,
+                flat=FLAT,
+            )
+            value, _ = tied(found.x)
+            if best is None or value < best[0]:
+                best = value, found.x.reshape(start.shape)
+    if best is None:
+        raise ValueError("there are no starts; give at least one array of shape (m, R)")
+    value, factor = best
+    residual = T / unit - cubes(factor)
+    sparse = np.sign(residual) * np.maximum(np.abs(residual) - weight_s, 0.0)
+    return SymmetricDecomposition(
+        factor=factor * np.cbrt(unit),
+        sparse=sparse * unit,
+        objective=value * unit * unit,
+        lambda_x=weight_x * unit,
+        lambda_s=weight_s * unit,
+    )
+
+
+def cubes(factor: Array) -> Array:
+    """``sum_r a_r o a_r o a_r``, of shape (m, m, m), for columns a_r."""
+    m, R = factor.shape
+    pairs = (factor[:, None, :] * factor[None, :, :]).reshape(m * m, R)
+    out: Array = (pairs @ factor.T).reshape(m, m, m)
+    return out
+
+
+def _scaled(start: Array, largest: float) -> Array:
+    """Columns of one length, such that the components together are of the size of T."""
+    length = np.linalg.norm(start, axis=0)
+    safe = np.where(length > 0, length, 1.0)
+    scaled: Array = start / safe * np.cbrt(largest / start.shape[1])
+    return scaled
