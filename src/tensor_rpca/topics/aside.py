@@ -16,13 +16,13 @@ from scipy.sparse import csr_array
 
 Array = NDArray[Any]
 
-# A document must add so many times as much to S as the average one to be set aside.
+# A document must add so many times as much to the errors as the average one to be set aside.
 TIMES_AVERAGE = 5.0
 BLOCK_FLOATS = 2**21
 
 
 def documents_behind(
-    X: csr_array, Q: Array, low_rank: Array, sparse: Array, weights: Array
+    X: csr_array, Q: Array, factor: Array, sparse: Array, is_topic: Array, weights: Array
 ) -> NDArray[np.bool_]:
     """Mark documents that make errors rather than topics.
 
@@ -31,23 +31,36 @@ def documents_behind(
     X : csr_array of shape (n, d)
         Counts.
     Q : ndarray of shape (m, d)
-    low_rank, sparse : ndarrays of shape (m, m, m)
-        The two parts of the reduced third moment.
+    factor : ndarray of shape (m, R)
+        Of the low-rank part of the reduced moment.
+    sparse : ndarray of shape (m, m, m)
+        The sparse part.
+    is_topic : ndarray of bool of shape (R,)
+        Components that are topics; the others are errors, too.
     weights : ndarray of shape (n,)
         Of each document's triples of words; 0 where it has none.
     """
+    places, values = _distinct(sparse)
     to_errors = np.zeros(X.shape[0])
     to_topics = np.zeros(X.shape[0])
-    if not sparse.any():
-        return np.zeros(X.shape[0], np.bool_)
-    m = len(Q)
     back = np.ascontiguousarray(Q.T)
-    step = max(1, BLOCK_FLOATS // (m * m))
+    step = max(64, BLOCK_FLOATS // max(len(Q), len(values)))
     for begin in range(0, X.shape[0], step):
         rows = slice(begin, begin + step)
         Y = X[rows] @ back
-        for part, out in ((sparse, to_errors), (low_rank, to_topics)):
-            half = (Y @ part.reshape(m, m * m)).reshape(-1, m, m)
-            out[rows] = weights[rows] * np.einsum("nbc,nb,nc->n", half, Y, Y, optimize=True)
+        along = (Y @ factor) ** 3
+        a, b, c = places
+        of_errors = (Y[:, a] * Y[:, b] * Y[:, c]) @ values + along[:, ~is_topic].sum(axis=1)
+        to_errors[rows] = weights[rows] * of_errors
+        to_topics[rows] = weights[rows] * along[:, is_topic].sum(axis=1)
     average = max(float(to_errors.sum()), 0.0) / max(1, int(np.count_nonzero(weights)))
     return (to_errors > TIMES_AVERAGE * average) & (to_errors > to_topics)
+
+
+def _distinct(tensor: Array) -> tuple[tuple[Array, Array, Array], Array]:
+    """Entries a <= b <= c of a symmetric tensor, each times the number of its copies."""
+    a, b, c = np.nonzero(tensor)
+    once = (a <= b) & (b <= c)
+    a, b, c = a[once], b[once], c[once]
+    copies = np.where((a == b) & (b == c), 1, np.where((a == b) | (b == c), 3, 6))
+    return (a, b, c), tensor[a, b, c] * copies

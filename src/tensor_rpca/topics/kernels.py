@@ -46,7 +46,7 @@ def _compiled(signature: Any) -> Any:
         _array(_F32, 1, True),
         _array(_F32, 2),
         _array(types.boolean, 1, True),
-        _array(_F64, 2),
+        _array(_F32, 2),
     )
 )
 def _em_block(indptr, words, counts, by_word, prior, mixtures, keep, out):  # type: ignore[no-untyped-def]
@@ -78,8 +78,12 @@ def em_pass(X: csr_array, by_word: Array, prior: Array, mixtures: Array, keep: A
     ``by_word`` is the topics' transpose (d, K), float32 as are prior and mixtures.
     """
     out = np.zeros(by_word.shape)
+    # Sums of a block fit float32; those of a large corpus do not.
+    block = np.empty(by_word.shape, np.float32)
     for rows, indptr, words, counts in _blocks(X):
-        _em_block(indptr, words, counts, by_word, prior, mixtures[rows], keep[rows], out)
+        block[:] = 0
+        _em_block(indptr, words, counts, by_word, prior, mixtures[rows], keep[rows], block)
+        out += block
     return out
 
 

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from tensor_rpca.topics.aside import documents_behind
 from tensor_rpca.topics.model import TopicModel, warn_of_fractions
 from tensor_rpca.topics.moments import FEWEST_WORDS, WordMoments
-from tensor_rpca.topics.recover import kruskal_condition, recover_topics
+from tensor_rpca.topics.recover import kruskal_condition, recover_topics, topic_shares
 from tensor_rpca.topics.reduce import reduction
 from tensor_rpca.topics.refine import refine_topics
 from tensor_rpca.topics.symmetric import SymmetricDecomposition, decompose_symmetric
@@ -35,6 +35,8 @@ SMOOTHING = 0.05
 BACKGROUND = 0.1
 FIRST_PRIOR = 0.1
 RESTARTS = 5
+# A component with less than this part of an equal share of the words is no topic.
+SMALLEST_SHARE = 0.1
 
 
 class TensorLDA(TopicModel):
@@ -187,26 +189,31 @@ def find_topics(
     robust: bool,
     generator: Any,
 ) -> MomentTopics:
+    """Moments, reduction, decomposition, recovery; and once more without what made errors."""
     size = min(X.shape[1], oversampling or K + min(K, MOST_OVERSAMPLING))
     moments = WordMoments(X, concentration)
     Q = reduction(moments, size, generator)
     found = decompose_symmetric(moments.third(Q), _starts(moments, Q, K, generator))
     aside = np.zeros(X.shape[0], np.bool_)
     if robust:
-        aside = documents_behind(X, Q, found.low_rank, found.sparse, moments._triple)
-        if aside.any():
-            moments = WordMoments(X, concentration, (~aside).astype(np.float64))
-            Q = reduction(moments, size, generator)
-            found = decompose_symmetric(moments.third(Q), _starts(moments, Q, K, generator))
+        is_topic = topic_shares(found.factor, Q.T, concentration) > SMALLEST_SHARE / K
+        aside = documents_behind(X, Q, found.factor, found.sparse, is_topic, moments.of_triples)
+    if aside.any():
+        moments = WordMoments(X, concentration, (~aside).astype(np.float64))
+        before, Q = Q, reduction(moments, size, generator)
+        starts = _starts(moments, Q, K, generator)
+        again = np.where(is_topic, Q @ (before.T @ found.factor), starts[0])
+        found = decompose_symmetric(moments.third(Q), [again, *starts[1:]])
     topics, shares = recover_topics(found.factor, Q.T, concentration)
-    topics = (1 - BACKGROUND) * topics + BACKGROUND * (moments.first + 1e-9) / (1+1e-9*len(moments.first))
+    background = (moments.first + 1e-9) / (1 + 1e-9 * len(moments.first))
+    topics = (1 - BACKGROUND) * topics + BACKGROUND * background
     return MomentTopics(topics, shares, aside, moments.n_too_short, found)
 
 
 def _starts(moments: WordMoments, Q: Array, K: int, generator: Any) -> list[Array]:
     """Directions of random documents, a set for each restart."""
-    usable = np.flatnonzero(moments._triple)
+    usable = np.flatnonzero(moments.of_triples)
     n = RESTARTS if K <= 20 else 1
     return [
-        (moments._X[generator.choice(usable, K, replace=len(usable) < K)] @ Q.T).T for _ in range(n)
+        (moments.counts[generator.choice(usable, K, replace=len(usable) < K)] @ Q.T).T for _ in range(n)
     ]

@@ -49,10 +49,14 @@ class WordMoments:
         Documents of fewer than three words.
     first : ndarray of shape (d,)
         M1.
+    counts : csr_array of shape (n, d)
+        X.
+    of_triples : ndarray of shape (n,)
+        A document's weight over the number of its ordered triples of words.
     """
 
     def __init__(self, X: csr_array, concentration: float, weights: Array | None = None):
-        self._X = X
+        self.counts = X
         self.shape = X.shape
         length = np.asarray(X.sum(axis=1), dtype=np.float64).ravel()
         usable = length >= FEWEST_WORDS
@@ -68,7 +72,7 @@ class WordMoments:
         safe = np.where(usable, length, FEWEST_WORDS)
         self._single = share / safe
         self._pair = self._single / (safe - 1)
-        self._triple = self._pair / (safe - 2)
+        self.of_triples = self._pair / (safe - 2)
         self.first: Array = X.T @ self._single
         self._pair_diagonal: Array = X.T @ self._pair
         ratio = concentration / (concentration + 1)
@@ -93,10 +97,10 @@ class WordMoments:
         pairs = np.zeros((m, m))
         # Per word i, the sum over documents of c_i (Q c): what meets e_i o e_i.
         beside = np.zeros_like(basis)
-        alone: Array = self._X.T @ self._triple
+        alone: Array = self.counts.T @ self.of_triples
         for rows, X in self._blocks(len(packed)):
             Y = X @ basis
-            scaled = self._triple[rows, None] * Y
+            scaled = self.of_triples[rows, None] * Y
             packed += _pair_products(Y).T @ scaled
             pairs += Y.T @ (self._pair[rows, None] * Y)
             beside += X.T @ scaled
@@ -120,7 +124,7 @@ class WordMoments:
         step = max(64, BLOCK_FLOATS // max(1, width))
         for begin in range(0, self.shape[0], step):
             rows = slice(begin, begin + step)
-            yield rows, self._X[rows]
+            yield rows, self.counts[rows]
 
 
 def _pair_products(Y: Array) -> Array:

@@ -26,7 +26,7 @@ Array = NDArray[Any]
 # Mixtures settle for a few passes before alpha follows them.
 SETTLE = 3
 # Documents that alpha is fitted to.
-SAMPLE = 4000
+SAMPLE = 1000
 SMALLEST_PRIOR = 1e-3
 
 
