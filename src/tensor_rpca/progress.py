@@ -45,3 +45,23 @@ def progress_bar(shown: bool, max_iter: int | None) -> Iterator[Callable[[State]
             progress.update(task, completed=state.iteration, objective=state.objective)
 
         yield draw
+
+
+@contextmanager
+def counted(what: str, shown: bool, total: int) -> Iterator[Callable[[int], None] | None]:
+    """Yield a callback that draws how many of so many things are done."""
+    if not shown or total == 0:
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (
+        TextColumn("{task.description} {task.completed:>5.0f}"),
+        BarColumn(bar_width=24),
+        TextColumn("of {task.total:.0f}"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        task = progress.add_task(what, total=total)
+        yield lambda done: progress.update(task, completed=done)

@@ -1,6 +1,19 @@
 """Topics of documents: latent Dirichlet allocation by robust decomposition of word moments."""
 
+from tensor_rpca.topics.cpd import MomentCPD
 from tensor_rpca.topics.lda import TensorLDA
-from tensor_rpca.topics.metrics import completion_perplexity, topic_coherence, topic_diversity
+from tensor_rpca.topics.metrics import (
+    bound_perplexity,
+    completion_perplexity,
+    topic_coherence,
+    topic_diversity,
+)
 
-__all__ = ["TensorLDA", "completion_perplexity", "topic_coherence", "topic_diversity"]
+__all__ = [
+    "MomentCPD",
+    "TensorLDA",
+    "bound_perplexity",
+    "completion_perplexity",
+    "topic_coherence",
+    "topic_diversity",
+]

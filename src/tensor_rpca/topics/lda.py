@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, vstack
-from sklearn.utils.validation import check_is_fitted
 
+from tensor_rpca.objective.threads import single_threaded_blas
+from tensor_rpca.progress import counted
 from tensor_rpca.topics.aside import documents_behind
-from tensor_rpca.topics.model import TopicModel, warn_of_fractions
+from tensor_rpca.topics.model import TopicModel, check_parameters, warn_of_fractions
 from tensor_rpca.topics.moments import FEWEST_WORDS, WordMoments
 from tensor_rpca.topics.recover import kruskal_condition, recover_topics, topic_shares
 from tensor_rpca.topics.reduce import reduction
 from tensor_rpca.topics.refine import refine_topics
-from tensor_rpca.topics.symmetric import SymmetricDecomposition, decompose_symmetric
+from tensor_rpca.topics.symmetric import decompose_symmetric
 from tensor_rpca.validation import RandomState, check_generator
 
 Array = NDArray[Any]
@@ -27,7 +27,7 @@ Array = NDArray[Any]
 # worse: their mixtures are purer than their words' bursts let them seem.
 CONCENTRATION = 0.01
 MOST_OVERSAMPLING = 10
-PASSES = 60
+PASSES = 100
 # Of each word beyond its counts, in every topic.
 SMOOTHING = 0.05
 # Share of the corpus's own distribution in a topic that was found by moments, so that no word
@@ -35,6 +35,8 @@ SMOOTHING = 0.05
 BACKGROUND = 0.1
 FIRST_PRIOR = 0.1
 RESTARTS = 5
+# With so many topics restarts find nothing better.
+MANY = 20
 # A component with less than this part of an equal share of the words is no topic.
 SMALLEST_SHARE = 0.1
 
@@ -134,70 +136,112 @@ class TensorLDA(TopicModel):
         y : ignored
         """
         counts = self._check(X, reset=True)
-        self._pieces: list[csr_array] = []
+        self.__dict__.pop("_pieces", None)
         return self._fit(counts)
 
+    def partial_fit(self, X: ArrayLike, y: Any = None) -> TensorLDA:
+        """Add documents to those of earlier calls, and find the topics of all.
+
+        The dimensions that the moments are reduced to depend on all documents, so the counts are
+        kept; the result is that of one :meth:`fit` to all pieces stacked.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+        y : ignored
+        """
+        pieces = self.__dict__.get("_pieces", [])
+        counts = self._check(X, reset=not pieces)
+        stacked = vstack([*pieces, counts], format="csr") if pieces else counts.copy()
+        self._fit(stacked)
+        self._pieces = [stacked]
+        return self
+
     def _fit(self, counts: csr_array) -> TensorLDA:
+        check_parameters(self, counts.shape[1])
+        warn_of_fractions(counts)
         generator = check_generator(self.random_state)
-        start = find_topics(
-            counts,
-            self.n_components,
-            self.concentration,
-            self.oversampling,
-            self.robust,
-            generator,
-        )
-        prior = np.full(self.n_components, FIRST_PRIOR)
-        topics = start.topics
-        if self.refine:
-            topics, prior = refine_topics(
+        K = self.n_components
+        size = self.oversampling or K + min(K, MOST_OVERSAMPLING)
+        with single_threaded_blas(), counted("pass", self.progress, self.refine) as on_pass:
+            start = find_topics(
                 counts,
-                topics,
-                prior,
-                passes=self.refine,
-                smoothing=self.smoothing,
-                keep=~start.aside,
+                K,
+                generator,
+                concentration=self.concentration,
+                size=min(size, counts.shape[1]),
+                robust=self.robust,
             )
-        order = np.argsort(-prior, kind="stable") if self.refine else np.arange(len(prior))
-        self.components_ = topics[order]
-        self.doc_topic_prior_ = prior[order]
-        self.moment_components_ = start.topics
-        self.moment_shares_ = start.shares
-        self.set_aside_ = np.flatnonzero(start.aside)
-        self.n_too_short_ = start.n_too_short
-        self.n_sparse_errors_ = start.decomposition.n_errors
-        self.kruskal_ = kruskal_condition(self.components_)
+            prior = np.full(K, FIRST_PRIOR)
+            topics = start.smoothed
+            if self.refine:
+                topics, prior = refine_topics(
+                    counts,
+                    topics,
+                    prior,
+                    passes=self.refine,
+                    smoothing=self.smoothing,
+                    keep=~start.aside,
+                    on_pass=on_pass,
+                )
+                # By size: the mean of a mixture is in proportion to the prior.
+                order = np.argsort(-prior, kind="stable")
+                topics, prior = topics[order], prior[order]
+            self.components_ = topics
+            self.doc_topic_prior_ = prior
+            self.moment_components_ = start.topics
+            self.moment_shares_ = start.shares
+            self.set_aside_ = np.flatnonzero(start.aside)
+            self.n_too_short_ = start.n_too_short
+            self.n_sparse_errors_ = start.n_errors
+            self.kruskal_ = kruskal_condition(self.components_)
         return self
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class MomentTopics:
-    """What the moments alone say."""
+    """What the moments alone say.
+
+    Attributes
+    ----------
+    topics : ndarray of shape (K, d)
+    smoothed : ndarray of shape (K, d)
+        The same with some of the corpus's distribution in each.
+    shares : ndarray of shape (K,)
+    aside : ndarray of bool of shape (n,)
+        Documents that made errors.
+    n_too_short, n_errors : int
+    """
 
     topics: Array
+    smoothed: Array
     shares: Array
     aside: NDArray[np.bool_]
     n_too_short: int
-    decomposition: SymmetricDecomposition
+    n_errors: int
 
 
 def find_topics(
     X: csr_array,
     K: int,
-    concentration: float,
-    oversampling: int | None,
-    robust: bool,
     generator: Any,
+    *,
+    concentration: float,
+    size: int,
+    robust: bool,
 ) -> MomentTopics:
     """Moments, reduction, decomposition, recovery; and once more without what made errors."""
-    size = min(X.shape[1], oversampling or K + min(K, MOST_OVERSAMPLING))
+    aside = np.zeros(X.shape[0], np.bool_)
     moments = WordMoments(X, concentration)
+    if moments.n_documents < K:
+        return _from_documents(X, K, moments, generator)
     Q = reduction(moments, size, generator)
     found = decompose_symmetric(moments.third(Q), _starts(moments, Q, K, generator))
-    aside = np.zeros(X.shape[0], np.bool_)
     if robust:
         is_topic = topic_shares(found.factor, Q.T, concentration) > SMALLEST_SHARE / K
         aside = documents_behind(X, Q, found.factor, found.sparse, is_topic, moments.of_triples)
+        if moments.n_documents - np.count_nonzero(aside) < K:
+            aside[:] = False
     if aside.any():
         moments = WordMoments(X, concentration, (~aside).astype(np.float64))
         before, Q = Q, reduction(moments, size, generator)
@@ -205,15 +249,52 @@ def find_topics(
         again = np.where(is_topic, Q @ (before.T @ found.factor), starts[0])
         found = decompose_symmetric(moments.third(Q), [again, *starts[1:]])
     topics, shares = recover_topics(found.factor, Q.T, concentration)
-    background = (moments.first + 1e-9) / (1 + 1e-9 * len(moments.first))
-    topics = (1 - BACKGROUND) * topics + BACKGROUND * background
-    return MomentTopics(topics, shares, aside, moments.n_too_short, found)
+    return MomentTopics(
+        topics=topics,
+        smoothed=mixed_with_background(topics, moments.first),
+        shares=shares,
+        aside=aside,
+        n_too_short=moments.n_too_short,
+        n_errors=found.n_errors,
+    )
+
+
+def mixed_with_background(topics: Array, first: Array) -> Array:
+    """Topics in which every word that occurs is possible, and the others all but impossible."""
+    background = first + 1e-9
+    return (1 - BACKGROUND) * topics + BACKGROUND / background.sum() * background
 
 
 def _starts(moments: WordMoments, Q: Array, K: int, generator: Any) -> list[Array]:
     """Directions of random documents, a set for each restart."""
     usable = np.flatnonzero(moments.of_triples)
-    n = RESTARTS if K <= 20 else 1
     return [
-        (moments.counts[generator.choice(usable, K, replace=len(usable) < K)] @ Q.T).T for _ in range(n)
+        (moments.counts[generator.choice(usable, K, replace=False)] @ Q.T).T
+        for _ in range(RESTARTS if K <= MANY else 1)
     ]
+
+
+def _from_documents(
+    X: csr_array, K: int, moments: WordMoments, generator: Any
+) -> MomentTopics:
+    """Too few documents for moments: topics begin at documents, and at chance beyond those."""
+    warnings.warn(
+        f"{moments.n_documents} of {X.shape[0]} documents have {FEWEST_WORDS} words or more, and "
+        f"{K} topics were asked for: the moments cannot tell so many apart, and refinement starts "
+        "at single documents; ask for fewer topics, or pass more documents",
+        UserWarning,
+        stacklevel=5,
+    )
+    known = np.flatnonzero(np.diff(X.indptr))
+    chosen = known[generator.permutation(len(known))[:K]]
+    topics = generator.dirichlet(np.ones(X.shape[1]), size=K)
+    picked = X[chosen].toarray().astype(np.float64)
+    topics[: len(chosen)] = picked / picked.sum(axis=1, keepdims=True)
+    return MomentTopics(
+        topics=topics,
+        smoothed=mixed_with_background(topics, moments.first),
+        shares=np.full(K, 1 / K),
+        aside=np.zeros(X.shape[0], np.bool_),
+        n_too_short=moments.n_too_short,
+        n_errors=0,
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import warnings
 from typing import Any
 
@@ -93,3 +94,33 @@ def warn_of_fractions(counts: csr_array) -> None:
             UserWarning,
             stacklevel=3,
         )
+
+
+def check_parameters(model: Any, n_words: int) -> None:
+    """Refuse parameters that make no sense, whichever of them a model has."""
+    _check_whole("n_components", model.n_components, 1)
+    if model.n_components > n_words:
+        raise ValueError(
+            f"n_components={model.n_components} topics of a vocabulary of {n_words} words cannot "
+            f"be told apart; ask for at most {n_words}"
+        )
+    _check_positive("concentration", model.concentration)
+    if hasattr(model, "refine"):
+        _check_whole("refine", model.refine, 0)
+        _check_positive("smoothing", model.smoothing)
+        if model.oversampling is not None:
+            _check_whole("oversampling", model.oversampling, 1)
+
+
+def _check_whole(name: str, value: Any, least: int) -> None:
+    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Integral):
+        raise TypeError(f"{name} must be a whole number, got {value!r}")
+    if value < least:
+        raise ValueError(f"{name} must be at least {least}, got {value}")
+
+
+def _check_positive(name: str, value: Any) -> None:
+    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{name} must be a real number, got {value!r}")
+    if not (np.isfinite(value) and value > 0):
+        raise ValueError(f"{name} must be positive and finite, got {value:g}")

@@ -63,12 +63,8 @@ class WordMoments:
         share = usable.astype(np.float64) if weights is None else np.where(usable, weights, 0.0)
         self.n_documents = int(np.count_nonzero(share))
         self.n_too_short = int(np.count_nonzero(~usable))
-        if self.n_documents == 0:
-            raise ValueError(
-                f"no document has {FEWEST_WORDS} words of the vocabulary, so the corpus has no "
-                "third moment; pass word counts (not frequencies) of longer documents"
-            )
-        share /= share.sum()
+        if self.n_documents:
+            share /= share.sum()
         safe = np.where(usable, length, FEWEST_WORDS)
         self._single = share / safe
         self._pair = self._single / (safe - 1)

@@ -82,11 +82,18 @@ def refine_topics(
 
 
 def fit_dirichlet(counts: Array, prior: Array, steps: int = 2) -> Array:
-    """Steps of Minka's fixed point for the prior of mixtures, from their counts (n, K)."""
+    """Steps of Minka's fixed point for the prior of mixtures, from expected counts (n, K).
+
+    An expected count below one is mostly a chance of none at all, which the concave digamma
+    would take for a small certain one, and the prior would come out too flat. So each counts
+    with the chance of being positive, ``1 - exp(-n)``, at its mean if it is (Teh et al., 2006).
+    """
     length = counts.sum(axis=1)
+    positive = -np.expm1(-counts)
+    mean = np.where(positive > 0, counts / np.maximum(positive, 1e-30), 1.0)
     for _ in range(steps):
         total = prior.sum()
-        up = (digamma(counts + prior) - digamma(prior)).sum(axis=0)
+        up = (positive * (digamma(mean + prior) - digamma(prior))).sum(axis=0)
         down = (digamma(length + total) - digamma(total)).sum()
         prior = np.maximum(prior * up / max(down, 1e-300), SMALLEST_PRIOR)
     return prior
