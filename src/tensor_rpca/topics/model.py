@@ -100,9 +100,11 @@ def check_parameters(model: Any, n_words: int) -> None:
     """Refuse parameters that make no sense, whichever of them a model has."""
     _check_whole("n_components", model.n_components, 1)
     if model.n_components > n_words:
-        raise ValueError(
-            f"n_components={model.n_components} topics of a vocabulary of {n_words} words cannot "
-            f"be told apart; ask for at most {n_words}"
+        warnings.warn(
+            f"n_components={model.n_components} topics of a vocabulary of {n_words} words overlap "
+            f"whatever they are; ask for fewer than {n_words}",
+            UserWarning,
+            stacklevel=4,
         )
     _check_positive("concentration", model.concentration)
     if hasattr(model, "refine"):
