@@ -1,9 +1,7 @@
-"""Documents behind the sparse errors.
+"""Documents that repeat themselves, kept from ruling the moments.
 
-The third moment is a mean over documents, and so is its inner product with anything. Split it as
-X + S: a document d adds <t_d, X> to one and <t_d, S> to the other, with t_d its own share of the
-moment. A document of a topic adds to X. One that nothing else resembles, but repetitive enough to
-be seen in the mean, is what S is made of, and adds to S alone.
+Q mixes words, so an error that is sparse among words (a document that says "ax" ten thousand times)
+is dense in the reduced moment, where no sparse part can undo it. It is dealt with before.
 """
 
 from __future__ import annotations
@@ -16,51 +14,36 @@ from scipy.sparse import csr_array
 
 Array = NDArray[Any]
 
-# A document must add so many times as much to the errors as the average one to be set aside.
-TIMES_AVERAGE = 5.0
-BLOCK_FLOATS = 2**21
+# A document that repeats itself so many times as much as others do counts less.
+TIMES_MEDIAN = 3.0
+# And where its weight would be less than this, not at all.
+LEAST_WEIGHT = 0.02
+# Words that a document needs to show how much is usual.
+LONG = 20
 
 
-def documents_behind(
-    X: csr_array, Q: Array, factor: Array, sparse: Array, is_topic: Array, weights: Array
-) -> NDArray[np.bool_]:
-    """Mark documents that make errors rather than topics.
+def bounded_influence(X: csr_array) -> Array:
+    """Weights of documents (n,) that keep repetitive ones from ruling the moments.
+
+    Two words of a document are the same with chance r = sum_i c_i (c_i - 1) / (l (l-1)), which is
+    also the size of what it adds to the moments. Under any mixture of topics it stays near that of
+    the others; where it is larger, beyond what chance does to a short document, the weight falls
+    as 1 / r^2, and to 0 where little is left.
 
     Parameters
     ----------
     X : csr_array of shape (n, d)
         Counts.
-    Q : ndarray of shape (m, d)
-    factor : ndarray of shape (m, R)
-        Of the low-rank part of the reduced moment.
-    sparse : ndarray of shape (m, m, m)
-        The sparse part.
-    is_topic : ndarray of bool of shape (R,)
-        Components that are topics; the others are errors, too.
-    weights : ndarray of shape (n,)
-        Of each document's triples of words; 0 where it has none.
     """
-    places, values = _distinct(sparse)
-    to_errors = np.zeros(X.shape[0])
-    to_topics = np.zeros(X.shape[0])
-    back = np.ascontiguousarray(Q.T)
-    step = max(64, BLOCK_FLOATS // max(len(Q), len(values)))
-    for begin in range(0, X.shape[0], step):
-        rows = slice(begin, begin + step)
-        Y = X[rows] @ back
-        along = (Y @ factor) ** 3
-        a, b, c = places
-        of_errors = (Y[:, a] * Y[:, b] * Y[:, c]) @ values + along[:, ~is_topic].sum(axis=1)
-        to_errors[rows] = weights[rows] * of_errors
-        to_topics[rows] = weights[rows] * along[:, is_topic].sum(axis=1)
-    average = max(float(to_errors.sum()), 0.0) / max(1, int(np.count_nonzero(weights)))
-    return (to_errors > TIMES_AVERAGE * average) & (to_errors > to_topics)
-
-
-def _distinct(tensor: Array) -> tuple[tuple[Array, Array, Array], Array]:
-    """Entries a <= b <= c of a symmetric tensor, each times the number of its copies."""
-    a, b, c = np.nonzero(tensor)
-    once = (a <= b) & (b <= c)
-    a, b, c = a[once], b[once], c[once]
-    copies = np.where((a == b) & (b == c), 1, np.where((a == b) | (b == c), 3, 6))
-    return (a, b, c), tensor[a, b, c] * copies
+    length = np.asarray(X.sum(axis=1), dtype=np.float64).ravel()
+    pairs = np.maximum(length * (length - 1), 1.0)
+    squares = csr_array((X.data.astype(np.float64) ** 2, X.indices, X.indptr), shape=X.shape)
+    same = np.maximum(np.asarray(squares.sum(axis=1)).ravel() - length, 0.0)
+    long = length >= LONG
+    if not long.any():
+        return np.ones(X.shape[0])
+    usual = TIMES_MEDIAN * max(float(np.median(same[long] / pairs[long])), 1e-12)
+    # Two standard deviations of a Poisson number of pairs, each counted in both orders.
+    certain = np.maximum(same - 2 * np.sqrt(2 * same), 0.0) / pairs
+    weights = np.minimum(1.0, usual / np.maximum(certain, 1e-300)) ** 2
+    return np.where(weights < LEAST_WEIGHT, 0.0, weights)

@@ -135,9 +135,7 @@ def alternating_least_squares(T: Array, factor: Array) -> Array:
     unit = factors[2] / np.where(weights > 0, weights, 1.0)
     # Two modes may both have turned round, which leaves their product as it is.
     aligned = [f * np.where((f * unit).sum(axis=0) < 0, -1.0, 1.0) for f in factors[:2]]
-    sign = np.sign(
-        (factors[0] * unit).sum(axis=0) * (factors[1] * unit).sum(axis=0)
-    )
+    sign = np.sign((factors[0] * unit).sum(axis=0) * (factors[1] * unit).sum(axis=0))
     mean = unit + aligned[0] + aligned[1]
     mean /= np.linalg.norm(mean, axis=0)
     return mean * np.cbrt(np.where(sign < 0, -weights, weights))

@@ -45,16 +45,17 @@ def _compiled(signature: Any) -> Any:
         _array(_F32, 2, True),
         _array(_F32, 1, True),
         _array(_F32, 2),
-        _array(types.boolean, 1, True),
+        _array(_F32, 1, True),
         _array(_F32, 2),
     )
 )
-def _em_block(indptr, words, counts, by_word, prior, mixtures, keep, out):  # type: ignore[no-untyped-def]
+def _em_block(indptr, words, counts, by_word, prior, mixtures, weights, out):  # type: ignore[no-untyped-def]
     K = by_word.shape[1]
     weight = np.empty(K, np.float32)
     share = np.empty(K, np.float32)
     for d in range(len(indptr) - 1):
-        if not keep[d]:
+        follow = weights[d]
+        if follow == 0:
             continue
         for k in range(K):
             weight[k] = mixtures[d, k] + prior[k]
@@ -69,20 +70,21 @@ def _em_block(indptr, words, counts, by_word, prior, mixtures, keep, out):  # ty
             for k in range(K):
                 x = scale * share[k]
                 mixtures[d, k] += x
-                out[w, k] += x
+                out[w, k] += follow * x
 
 
-def em_pass(X: csr_array, by_word: Array, prior: Array, mixtures: Array, keep: Array) -> Array:
+def em_pass(X: csr_array, by_word: Array, prior: Array, mixtures: Array, weights: Array) -> Array:
     """One pass: update mixtures (n, K) in place; return the topics' counts of words (d, K).
 
-    ``by_word`` is the topics' transpose (d, K), float32 as are prior and mixtures.
+    ``by_word`` is the topics' transpose (d, K); it, prior, mixtures and the documents' weights (n,)
+    are float32.
     """
     out = np.zeros(by_word.shape)
     # Sums of a block fit float32; those of a large corpus do not.
     block = np.empty(by_word.shape, np.float32)
     for rows, indptr, words, counts in _blocks(X):
         block[:] = 0
-        _em_block(indptr, words, counts, by_word, prior, mixtures[rows], keep[rows], block)
+        _em_block(indptr, words, counts, by_word, prior, mixtures[rows], weights[rows], block)
         out += block
     return out
 

@@ -12,10 +12,10 @@ from scipy.sparse import csr_array, vstack
 
 from tensor_rpca.objective.threads import single_threaded_blas
 from tensor_rpca.progress import counted
-from tensor_rpca.topics.aside import documents_behind
+from tensor_rpca.topics.aside import bounded_influence
 from tensor_rpca.topics.model import TopicModel, check_parameters, warn_of_fractions
 from tensor_rpca.topics.moments import FEWEST_WORDS, WordMoments
-from tensor_rpca.topics.recover import kruskal_condition, recover_topics, topic_shares
+from tensor_rpca.topics.recover import kruskal_condition, recover_topics
 from tensor_rpca.topics.reduce import reduction
 from tensor_rpca.topics.refine import refine_topics
 from tensor_rpca.topics.symmetric import decompose_symmetric
@@ -34,20 +34,18 @@ SMOOTHING = 0.05
 # is impossible.
 BACKGROUND = 0.1
 FIRST_PRIOR = 0.1
-RESTARTS = 5
+RESTARTS = 3
 # With so many topics restarts find nothing better.
 MANY = 20
-# A component with less than this part of an equal share of the words is no topic.
-SMALLEST_SHARE = 0.1
 
 
 class TensorLDA(TopicModel):
     """Latent Dirichlet allocation, by tensor RPCA of the corpus's word moments.
 
     Takes the place of :class:`sklearn.decomposition.LatentDirichletAllocation`. The third moment,
-    reduced to K' dimensions, is split into symmetric components, one a topic, and sparse errors;
-    documents behind the errors are set aside, and a few passes of expectation maximisation refine
-    what the moments found.
+    reduced to K' dimensions, is split into symmetric components, one a topic, and sparse errors; a
+    hundred cheap passes of expectation maximisation refine what the moments found. Documents that
+    repeat themselves far more than others count less, or are set aside.
 
     Parameters
     ----------
@@ -62,7 +60,7 @@ class TensorLDA(TopicModel):
     smoothing : float
         Dirichlet parameter of topics during refinement.
     robust : bool
-        Set aside documents behind sparse errors.
+        Give less weight, or none, to documents that repeat themselves far more than others.
     random_state : int, Generator or RandomState, optional
         An int makes the result repeatable.
     progress : bool
@@ -79,7 +77,7 @@ class TensorLDA(TopicModel):
     moment_shares_ : ndarray of shape (K,)
         Their shares of the words by the moments, beta / beta_0.
     set_aside_ : ndarray of int
-        Documents (rows of X) that made errors rather than topics; the topics do not follow them.
+        Documents (rows of X) without weight.
     n_too_short_ : int
         Documents of fewer than three words, which have no third moment.
     n_sparse_errors_ : int
@@ -181,7 +179,7 @@ class TensorLDA(TopicModel):
                     prior,
                     passes=self.refine,
                     smoothing=self.smoothing,
-                    keep=~start.aside,
+                    weights=start.weights,
                     on_pass=on_pass,
                 )
                 # By size: the mean of a mixture is in proportion to the prior.
@@ -191,8 +189,8 @@ class TensorLDA(TopicModel):
             self.doc_topic_prior_ = prior
             self.moment_components_ = start.topics
             self.moment_shares_ = start.shares
-            self.set_aside_ = np.flatnonzero(start.aside)
-            self.n_too_short_ = start.n_too_short
+            self.set_aside_ = np.flatnonzero(start.weights == 0)
+            self.n_too_short_ = int(np.count_nonzero(counts.sum(axis=1) < FEWEST_WORDS))
             self.n_sparse_errors_ = start.n_errors
             self.kruskal_ = kruskal_condition(self.components_)
         return self
@@ -208,16 +206,16 @@ class MomentTopics:
     smoothed : ndarray of shape (K, d)
         The same with some of the corpus's distribution in each.
     shares : ndarray of shape (K,)
-    aside : ndarray of bool of shape (n,)
-        Documents that made errors.
-    n_too_short, n_errors : int
+    weights : ndarray of shape (n,)
+        Of documents; 0 for what was set aside.
+    n_errors : int
+        Entries of the sparse part.
     """
 
     topics: Array
     smoothed: Array
     shares: Array
-    aside: NDArray[np.bool_]
-    n_too_short: int
+    weights: Array
     n_errors: int
 
 
@@ -230,31 +228,21 @@ def find_topics(
     size: int,
     robust: bool,
 ) -> MomentTopics:
-    """Moments, reduction, decomposition, recovery; and once more without what made errors."""
-    aside = np.zeros(X.shape[0], np.bool_)
-    moments = WordMoments(X, concentration)
+    """Weights, moments, reduction, decomposition, recovery."""
+    weights = bounded_influence(X) if robust else np.ones(X.shape[0])
+    moments = WordMoments(X, concentration, weights)
     if moments.n_documents < K:
-        return _from_documents(X, K, moments, generator)
+        return _from_documents(X, K, generator)
     Q = reduction(moments, size, generator)
-    found = decompose_symmetric(moments.third(Q), _starts(moments, Q, K, generator))
-    if robust:
-        is_topic = topic_shares(found.factor, Q.T, concentration) > SMALLEST_SHARE / K
-        aside = documents_behind(X, Q, found.factor, found.sparse, is_topic, moments.of_triples)
-        if moments.n_documents - np.count_nonzero(aside) < K:
-            aside[:] = False
-    if aside.any():
-        moments = WordMoments(X, concentration, (~aside).astype(np.float64))
-        before, Q = Q, reduction(moments, size, generator)
-        starts = _starts(moments, Q, K, generator)
-        again = np.where(is_topic, Q @ (before.T @ found.factor), starts[0])
-        found = decompose_symmetric(moments.third(Q), [again, *starts[1:]])
+    starts = _starts(moments, Q, K, generator)
+    found = decompose_symmetric(moments.third(Q), starts, direct=K <= MANY)
     topics, shares = recover_topics(found.factor, Q.T, concentration)
+    topics, shares = topics[:K], shares[:K]
     return MomentTopics(
         topics=topics,
         smoothed=mixed_with_background(topics, moments.first),
         shares=shares,
-        aside=aside,
-        n_too_short=moments.n_too_short,
+        weights=weights,
         n_errors=found.n_errors,
     )
 
@@ -266,20 +254,24 @@ def mixed_with_background(topics: Array, first: Array) -> Array:
 
 
 def _starts(moments: WordMoments, Q: Array, K: int, generator: Any) -> list[Array]:
-    """Directions of random documents, a set for each restart."""
+    """Directions of random documents, a set for each restart.
+
+    There are some more of them than topics: what they end in beyond the K heaviest is small
+    topics, or errors.
+    """
     usable = np.flatnonzero(moments.of_triples)
+    rank = min(K + 1 + K // 10, len(usable))
     return [
-        (moments.counts[generator.choice(usable, K, replace=False)] @ Q.T).T
+        (moments.counts[generator.choice(usable, rank, replace=False)] @ Q.T).T
         for _ in range(RESTARTS if K <= MANY else 1)
     ]
 
 
-def _from_documents(
-    X: csr_array, K: int, moments: WordMoments, generator: Any
-) -> MomentTopics:
+def _from_documents(X: csr_array, K: int, generator: Any) -> MomentTopics:
     """Too few documents for moments: topics begin at documents, and at chance beyond those."""
+    n_usable = int(np.count_nonzero(np.asarray(X.sum(axis=1)) >= FEWEST_WORDS))
     warnings.warn(
-        f"{moments.n_documents} of {X.shape[0]} documents have {FEWEST_WORDS} words or more, and "
+        f"{n_usable} of {X.shape[0]} documents have {FEWEST_WORDS} words or more, and "
         f"{K} topics were asked for: the moments cannot tell so many apart, and refinement starts "
         "at single documents; ask for fewer topics, or pass more documents",
         UserWarning,
@@ -292,9 +284,8 @@ def _from_documents(
     topics[: len(chosen)] = picked / picked.sum(axis=1, keepdims=True)
     return MomentTopics(
         topics=topics,
-        smoothed=mixed_with_background(topics, moments.first),
+        smoothed=mixed_with_background(topics, np.asarray(X.sum(axis=0), dtype=np.float64)),
         shares=np.full(K, 1 / K),
-        aside=np.zeros(X.shape[0], np.bool_),
-        n_too_short=moments.n_too_short,
+        weights=np.ones(X.shape[0]),
         n_errors=0,
     )

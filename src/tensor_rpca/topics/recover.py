@@ -36,17 +36,11 @@ def recover_topics(factor: Array, back: Array, concentration: float) -> tuple[Ar
     """
     raw = (back @ factor).T
     total = raw.sum(axis=1)
-    shares = topic_shares(factor, back, concentration)
+    # A topic sums to one, so what its column sums to is the cube root of its weight.
+    shares = total**3 * (concentration + 2) * (concentration + 1) / 2
     order = np.argsort(-shares, kind="stable")
     safe = np.where(np.abs(total) > 0, total, 1.0)
     return project_to_simplex((raw / safe[:, None])[order]), shares[order]
-
-
-def topic_shares(factor: Array, back: Array, concentration: float) -> Array:
-    """Shares beta_r / beta_0 of components, of shape (R,)."""
-    # A topic sums to one, so what its column sums to is the cube root of its weight.
-    total: Array = back.sum(axis=0) @ factor
-    return total**3 * (concentration + 2) * (concentration + 1) / 2
 
 
 def project_to_simplex(V: Array) -> Array:

@@ -37,7 +37,7 @@ def refine_topics(
     *,
     passes: int,
     smoothing: float,
-    keep: Array,
+    weights: Array,
     on_pass: Callable[[int], None] | None = None,
 ) -> tuple[Array, Array]:
     """Run some passes from given topics.
@@ -53,8 +53,8 @@ def refine_topics(
     passes : int
     smoothing : float
         eta.
-    keep : ndarray of bool of shape (n,)
-        Documents that the topics may follow.
+    weights : ndarray of shape (n,)
+        How much the topics follow each document.
     on_pass : callable, optional
         Told how many passes are done.
 
@@ -67,9 +67,9 @@ def refine_topics(
     K = len(topics)
     by_word = np.ascontiguousarray(topics.T, dtype=np.float32)
     mixtures = np.zeros((n, K), np.float32)
-    sample = _sample(keep)
+    sample = _sample(weights)
     for done in range(passes):
-        counts = em_pass(X, by_word, prior.astype(np.float32), mixtures, keep)
+        counts = em_pass(X, by_word, prior.astype(np.float32), mixtures, weights.astype(np.float32))
         counts += smoothing
         counts /= counts.sum(axis=0)
         by_word = counts.astype(np.float32)
@@ -99,7 +99,7 @@ def fit_dirichlet(counts: Array, prior: Array, steps: int = 2) -> Array:
     return prior
 
 
-def _sample(keep: Array) -> Array:
+def _sample(weights: Array) -> Array:
     """Evenly spread indices of documents to fit alpha to."""
-    kept = np.flatnonzero(keep)
+    kept = np.flatnonzero(weights)
     return kept[:: max(1, len(kept) // SAMPLE)]

@@ -3,12 +3,14 @@
     min over A   lambda_x sum_r ||a_r||^3 + phi(sum_r a_r o a_r o a_r)
 
 with the Huber loss phi of the moment's residual, so that entries which no topic explains are left
-to the sparse part. The core's L-BFGS walks from starts that are random documents, or whatever
-directions the caller finds likely, and the lowest minimum is kept.
+to the sparse part. The core's L-BFGS walks from each start twice: at lambda_s itself, which leaves
+errors alone from the outset, and by way of larger ones, which have fewer minima. The lowest
+minimum is kept.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -28,7 +30,9 @@ Array = NDArray[Any]
 LAMBDA_S = 10.0
 LAMBDA_X = 0.01
 MAX_ITER = 300
-FLAT = 1e-6
+FLAT, ROUGHLY = 1e-6, 1e-4
+# Of lambda_s on the way down from the largest entry.
+FALL = 0.1
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,7 @@ def decompose_symmetric(
     *,
     lambda_x: float | None = None,
     lambda_s: float | None = None,
+    direct: bool = True,
     max_iter: int = MAX_ITER,
 ) -> SymmetricDecomposition:
     """Split a symmetric tensor into symmetric rank-one components and a sparse part.
@@ -78,8 +83,10 @@ def decompose_symmetric(
         Directions of components; their lengths do not matter.
     lambda_x, lambda_s : float, optional
         In the units of T; None chooses from its typical entry.
+    direct : bool
+        Walk from each start without larger thresholds, too.
     max_iter : int
-        For each start.
+        For each start and threshold.
 
     Examples
     --------
@@ -94,28 +101,25 @@ def decompose_symmetric(
     >>> bool(abs(found.low_rank - cubes(A)).max() < 0.01), found.n_errors
     (True, 1)
     """
-    best = None
+    best: tuple[float, Array] | None = None
     with single_threaded_blas() as n_threads, Sweep(T, None, T.dtype, n_threads) as sweep:
         survey = sweep.survey()
         unit = survey.typical or 1.0
         sweep.measure_in(unit)
         weight_x = LAMBDA_X if lambda_x is None else lambda_x / unit
         weight_s = LAMBDA_S if lambda_s is None else lambda_s / unit
-        for start in starts:
-            rank = start.shape[1]
-            tied = SymmetricObjective(
-                FactorisedObjective(sweep, T.shape, rank, weight_x, weight_s, T.dtype), T.ndim
-            )
-            found = lbfgs(
-                tied,
-                _scaled(start, survey.largest / unit).ravel(),
-                max_iter=max_iter,
-                tol=1e-8,
-                flat=FLAT,
-            )
-            value, _ = tied(found.x)
+        largest = survey.largest / unit
+        ways = [_descending(largest, weight_s), [weight_s]][: 1 + direct]
+        for start, scales in itertools.product(starts, ways):
+            x = _scaled(start, largest).ravel()
+            for scale in scales:
+                weight = weight_x * scale / weight_s
+                tied = _objective(sweep, T, start.shape[1], weight, scale)
+                flat = FLAT if scale == weight_s else ROUGHLY
+                x = lbfgs(tied, x, max_iter=max_iter, tol=1e-8, flat=flat).x
+            value, _ = tied(x)
             if best is None or value < best[0]:
-                best = value, found.x.reshape(start.shape)
+                best = value, x.reshape(start.shape)
     if best is None:
         raise ValueError("there are no starts; give at least one array of shape (m, R)")
     value, factor = best
@@ -128,6 +132,22 @@ def decompose_symmetric(
         lambda_x=weight_x * unit,
         lambda_s=weight_s * unit,
     )
+
+
+def _objective(
+    sweep: Sweep, T: Array, rank: int, lambda_x: float, lambda_s: float
+) -> SymmetricObjective:
+    untied = FactorisedObjective(sweep, T.shape, rank, lambda_x, lambda_s, T.dtype)
+    return SymmetricObjective(untied, T.ndim)
+
+
+def _descending(largest: float, last: float) -> list[float]:
+    """Thresholds from the largest entry to the last one."""
+    scales = []
+    while largest > last / FALL:
+        scales.append(largest)
+        largest *= FALL
+    return [*scales, last]
 
 
 def cubes(factor: Array) -> Array:
