@@ -138,7 +138,8 @@ def alternating_least_squares(T: Array, factor: Array) -> Array:
     sign = np.sign((factors[0] * unit).sum(axis=0) * (factors[1] * unit).sum(axis=0))
     mean = unit + aligned[0] + aligned[1]
     mean /= np.linalg.norm(mean, axis=0)
-    return mean * np.cbrt(np.where(sign < 0, -weights, weights))
+    settled: Array = mean * np.cbrt(np.where(sign < 0, -weights, weights))
+    return settled
 
 
 def _apply(T: Array, V: Array) -> Array:

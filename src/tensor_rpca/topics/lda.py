@@ -237,7 +237,6 @@ def find_topics(
     starts = _starts(moments, Q, K, generator)
     found = decompose_symmetric(moments.third(Q), starts, direct=K <= MANY)
     topics, shares = recover_topics(found.factor, Q.T, concentration)
-    topics, shares = topics[:K], shares[:K]
     return MomentTopics(
         topics=topics,
         smoothed=mixed_with_background(topics, moments.first),
@@ -250,19 +249,15 @@ def find_topics(
 def mixed_with_background(topics: Array, first: Array) -> Array:
     """Topics in which every word that occurs is possible, and the others all but impossible."""
     background = first + 1e-9
-    return (1 - BACKGROUND) * topics + BACKGROUND / background.sum() * background
+    mixed: Array = (1 - BACKGROUND) * topics + BACKGROUND / background.sum() * background
+    return mixed
 
 
 def _starts(moments: WordMoments, Q: Array, K: int, generator: Any) -> list[Array]:
-    """Directions of random documents, a set for each restart.
-
-    There are some more of them than topics: what they end in beyond the K heaviest is small
-    topics, or errors.
-    """
+    """Directions of random documents, a set for each restart."""
     usable = np.flatnonzero(moments.of_triples)
-    rank = min(K + 1 + K // 10, len(usable))
     return [
-        (moments.counts[generator.choice(usable, rank, replace=False)] @ Q.T).T
+        (moments.counts[generator.choice(usable, K, replace=False)] @ Q.T).T
         for _ in range(RESTARTS if K <= MANY else 1)
     ]
 

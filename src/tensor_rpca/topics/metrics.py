@@ -15,7 +15,7 @@ from typing import Any
 
 import numba
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 from scipy.special import digamma, gammaln
 
@@ -202,7 +202,7 @@ def _count_in_windows(
     return together, n_windows
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@numba.njit(cache=True, nogil=True)
 def _slide(codes, window, together):  # type: ignore[no-untyped-def]
     """Add to ``together`` the windows in which words (and pairs of words) occur."""
     length = len(codes)

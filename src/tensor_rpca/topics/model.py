@@ -124,5 +124,5 @@ def _check_whole(name: str, value: Any, least: int) -> None:
 def _check_positive(name: str, value: Any) -> None:
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} must be a real number, got {value!r}")
-    if not (np.isfinite(value) and value > 0):
+    if not 0 < float(value) < float("inf"):
         raise ValueError(f"{name} must be positive and finite, got {value:g}")

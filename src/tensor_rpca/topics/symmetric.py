@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensor_rpca.objective.factorised import FactorisedObjective
-from tensor_rpca.objective.symmetric import SymmetricObjective
 from tensor_rpca.objective.sweep import Sweep
+from tensor_rpca.objective.symmetric import SymmetricObjective
 from tensor_rpca.objective.threads import single_threaded_blas
 from tensor_rpca.solvers.lbfgs import lbfgs
 
