@@ -1,5 +1,6 @@
 """Topics of documents: latent Dirichlet allocation by robust decomposition of word moments."""
 
+from tensor_rpca.topics.corpus import read_corpus
 from tensor_rpca.topics.cpd import MomentCPD
 from tensor_rpca.topics.lda import TensorLDA
 from tensor_rpca.topics.metrics import (
@@ -14,6 +15,7 @@ __all__ = [
     "TensorLDA",
     "bound_perplexity",
     "completion_perplexity",
+    "read_corpus",
     "topic_coherence",
     "topic_diversity",
 ]

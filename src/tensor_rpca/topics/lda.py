@@ -80,6 +80,8 @@ class TensorLDA(TopicModel):
         Documents (rows of X) without weight.
     n_too_short_ : int
         Documents of fewer than three words, which have no third moment.
+    n_reduced_ : int
+        K'.
     n_sparse_errors_ : int
         Entries of the reduced moment, K' x K' x K', that no topic explains.
     kruskal_ : KruskalCondition
@@ -191,6 +193,7 @@ class TensorLDA(TopicModel):
             self.moment_shares_ = start.shares
             self.set_aside_ = np.flatnonzero(start.weights == 0)
             self.n_too_short_ = int(np.count_nonzero(counts.sum(axis=1) < FEWEST_WORDS))
+            self.n_reduced_ = min(size, counts.shape[1])
             self.n_sparse_errors_ = start.n_errors
             self.kruskal_ = kruskal_condition(self.components_)
         return self
