@@ -15,11 +15,24 @@ from scipy.sparse import csr_array
 Array = NDArray[Any]
 
 # A document that repeats itself so many times as much as others do counts less.
-TIMES_MEDIAN = 3.0
+TIMES_MEDIAN = 2.0
 # And where its weight would be less than this, not at all.
 LEAST_WEIGHT = 0.02
+# Beyond the length of so many usual documents a document has no more say in refinement.
+TIMES_LENGTH = 10.0
 # Words that a document needs to show how much is usual.
 LONG = 20
+
+
+def bounded_length(X: csr_array) -> Array:
+    """Weights of documents (n,) that make all words beyond ten usual documents' count for nothing.
+
+    Moments give every document the same say. Counts, which refinement follows, give it by words, so
+    that a dozen encoded files would make a topic.
+    """
+    length = np.asarray(X.sum(axis=1), dtype=np.float64).ravel()
+    usual = float(np.median(length[length > 0])) if np.any(length > 0) else 1.0
+    return np.minimum(1.0, TIMES_LENGTH * max(usual, LONG) / np.maximum(length, 1.0))
 
 
 def bounded_influence(X: csr_array) -> Array:

@@ -12,7 +12,7 @@ from scipy.sparse import csr_array, vstack
 
 from tensor_rpca.objective.threads import single_threaded_blas
 from tensor_rpca.progress import counted
-from tensor_rpca.topics.aside import bounded_influence
+from tensor_rpca.topics.aside import bounded_influence, bounded_length
 from tensor_rpca.topics.model import TopicModel, check_parameters, warn_of_fractions
 from tensor_rpca.topics.moments import FEWEST_WORDS, WordMoments
 from tensor_rpca.topics.recover import kruskal_condition, recover_topics
@@ -181,7 +181,7 @@ class TensorLDA(TopicModel):
                     prior,
                     passes=self.refine,
                     smoothing=self.smoothing,
-                    weights=start.weights,
+                    weights=start.weights * (bounded_length(counts) if self.robust else 1.0),
                     on_pass=on_pass,
                 )
                 # By size: the mean of a mixture is in proportion to the prior.

@@ -21,10 +21,11 @@ _STYLE = """
 .figures b { display: block; font-size: 1.25rem; font-variant-numeric: tabular-nums; }
 .topics { display: grid; grid-template-columns: repeat(auto-fill, minmax(17rem, 1fr)); gap: 1rem; }
 .topic { background: var(--panel); border-radius: 8px; padding: .7rem .9rem; cursor: pointer;
-         border: 2px solid transparent; font: inherit; color: inherit; text-align: left; }
+         border: 2px solid transparent; font: inherit; color: inherit; text-align: left;
+         display: block; align-self: start; }
 .topic[aria-pressed=true] { border-color: var(--accent); }
 .topic h3 { margin: 0 0 .3rem; font-size: 1rem; }
-.word { display: grid; grid-template-columns: 8.5rem 1fr 3.4rem; gap: .4rem; align-items: center;
+.word { display: grid; grid-template-columns: 8rem 1fr 4rem; gap: .4rem; align-items: center;
         font-size: .88rem; line-height: 1.35; }
 .word span:first-child { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
 .bar { background: var(--accent); height: .6rem; border-radius: 2px; }
