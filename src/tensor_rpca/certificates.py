@@ -252,8 +252,7 @@ def weigh(point: Point, norm: SpectralNorm, vanished: int) -> Certificate:
         error = EPS * size + doubt * float(point.weights.sum()) / primal
     gap = min(1.0, _relative_gap(point, norm.frobenius, upper) + error)
     estimate = min(gap, _relative_gap(point, norm.frobenius, norm.lower))
-    margin = max(MARGIN, MARGIN_PER_GRADIENT * point.stationarity)
-    if lower > (1 + margin) * point.lambda_x:
+    if pays(lower, point.lambda_x, point.stationarity):
         verdict = "not global"
     elif gap <= SAME:
         verdict = "global"
@@ -271,6 +270,11 @@ def weigh(point: Point, norm: SpectralNorm, vanished: int) -> Certificate:
         spectral_lower=lower / point.lambda_x,
         spectral_upper=upper / point.lambda_x,
     )
+
+
+def pays(pull: float, lambda_x: float, stationarity: float) -> bool:
+    """Whether a direction's pull proves that a component along it is missing."""
+    return pull > (1 + max(MARGIN, MARGIN_PER_GRADIENT * stationarity)) * lambda_x
 
 
 def _relative_gap(point: Point, frobenius: float, spectral: float) -> float:

@@ -1,13 +1,9 @@
-"""decompose(): from a tensor to its low-rank and sparse parts; and what it returns."""
+"""decompose(): from a tensor to its low-rank and sparse parts."""
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,22 +12,20 @@ from numpy.typing import ArrayLike, NDArray
 from tensor_rpca import defaults, validation
 from tensor_rpca.certificates import certify
 from tensor_rpca.kruskal import KruskalTensor
-from tensor_rpca.objective.factorised import FactorisedObjective
-from tensor_rpca.objective.spectral import MAX_ITER, SMALL
+from tensor_rpca.objective.spectral import search_effort
 from tensor_rpca.objective.sweep import Sweep
 from tensor_rpca.objective.threads import single_threaded_blas
 from tensor_rpca.progress import progress_bar
 from tensor_rpca.recorder import Callback, Recorder, alive, components
 from tensor_rpca.result import Decomposition, coo_from_parts
-from tensor_rpca.solvers import auto
-from tensor_rpca.solvers.lbfgs import Solution, lbfgs
+from tensor_rpca.solvers.auto import solve_unweighted
+from tensor_rpca.solvers.found import Found
+from tensor_rpca.solvers.weighted import solve_weighted
 from tensor_rpca.solvers.workbench import Workbench
 
 Array = NDArray[Any]
 
 SOLVERS = ("auto", "lbfgs")
-# Without noise, what still counts as an outlier, in units of a typical entry.
-SMALLEST_OUTLIER = 1e-6
 
 
 def decompose(
@@ -51,8 +45,10 @@ def decompose(
 ) -> Decomposition:
     """Split a tensor into a low-rank and a sparse part, ``Z = X + S + noise``.
 
-    Minimises ``lambda_x ||X||_* + lambda_s ||S||_1 + 1/2 ||X + S - Z||^2`` over the factors
-    of X, with the tensor's atomic norm ``||X||_*`` (Driggs, Becker and Boyd-Graber).
+    X is a sum of few rank-one terms, S is zero nearly everywhere. By default nothing has to
+    be known of either: rank, noise and outliers are estimated from Z. With weights, minimises
+    ``lambda_x ||X||_* + lambda_s ||S||_1 + 1/2 ||X + S - Z||^2`` over the factors of X, with
+    the tensor's atomic norm ``||X||_*`` (Driggs, Becker and Boyd-Graber).
 
     Parameters
     ----------
@@ -61,19 +57,25 @@ def decompose(
         time and never copied. NaN marks a missing entry. Axis 0 is samples or time. float32
         and float16 are computed in float32, everything else in float64.
     rank : int, optional
-        Upper bound on the number of components of X.
+        Upper bound on the number of components of X. A generous one costs time, little else;
+        None is a bound that suits the shape, at most 50.
     lambda_x, lambda_s : float, optional
         Weights of the two parts, in the units of Z. The larger ``lambda_s``, the fewer
-        entries of S; the larger ``lambda_x``, the fewer components.
+        entries of S; the larger ``lambda_x``, the fewer components. If one is given, the other
+        is chosen to match.
     mask : array-like of bool of the shape of Z, optional
         False marks a missing entry.
     solver : {"auto", "lbfgs"}
-        "lbfgs" is the paper's method. "auto" is the best there is; at present the same.
+        "auto" without weights recovers X as exactly as the data allow; with weights it minimises
+        their program, and leaves stationary points that are not global as long as the rank
+        bound has room. "lbfgs" is the paper's method: one run of L-BFGS on that program.
     max_iter : int, optional
-        Most iterations, 1,000 if None.
+        Most iterations; None is 1,000 where weights are given or "lbfgs" is asked for, else
+        as many as it takes.
     tol : float, optional
         Stop when the two parts of the gradient, the fit's and the penalty's, cancel up to
-        this fraction of their norms; None is 1e-6, or 1e-3 in float32.
+        this fraction of their norms; None is 1e-6, or 1e-3 in float32. Without weights it has
+        no meaning.
     init : KruskalTensor, (weights, factors) or list of factors, optional
         Where to start; None draws normal random factors of the size of Z.
     random_state : int, Generator or RandomState, optional
@@ -87,7 +89,9 @@ def decompose(
     Returns
     -------
     Decomposition
-        With ``low_rank`` (KruskalTensor) and ``sparse`` (coo_array), among others.
+        With ``low_rank`` (KruskalTensor) and ``sparse`` (coo_array), among others. Without
+        weights, ``lambda_s`` is three standard deviations of the noise found, the line between
+        noise and S, and ``lambda_x`` the weight that suits it.
 
     Notes
     -----
@@ -99,155 +103,162 @@ def decompose(
     >>> from tensor_rpca import decompose
     >>> from tensor_rpca.datasets import low_rank_plus_sparse
     >>> Z, X, S = low_rank_plus_sparse((20, 20, 20), rank=3, outliers=0.1, random_state=0)
-    >>> result = decompose(Z, rank=3, lambda_x=1e-5, lambda_s=1e-3, random_state=0)
-    >>> float(abs(result.low_rank.to_dense() - X).max()) < 1e-2
-    True
+    >>> result = decompose(Z, rank=10, random_state=0)
+    >>> result.low_rank.rank, float(abs(result.low_rank.to_dense() - X).max()) < 1e-6
+    (3, True)
     """
     began = time.perf_counter()
-    array, known = validation.check_tensor(Z, mask)
-    shape = array.shape
-    if solver not in SOLVERS:
-        raise ValueError(f"solver={solver!r} is unknown; choose one of {', '.join(SOLVERS)}")
-    if rank is not None:
-        rank = validation.check_rank(rank, shape)
-    begin_at = None if init is None else validation.check_init(init, shape, rank)
-    bound = begin_at.rank if begin_at is not None else rank or defaults.default_rank(shape)
-    max_iter = None if max_iter is None else validation.check_max_iter(max_iter)
-    single = array.dtype.kind == "f" and array.dtype.itemsize <= 4
-    dtype = np.dtype(np.float32 if single else np.float64)
-    tol = defaults.default_tol(dtype) if tol is None else validation.check_tol(tol)
-    given_x = None if lambda_x is None else validation.check_positive("lambda_x", lambda_x)
-    given_s = None if lambda_s is None else validation.check_positive("lambda_s", lambda_s)
-    generator = validation.check_generator(random_state)
-
-    with _sweep(array, known, dtype) as sweep:
+    call = _check(Z, rank, lambda_x, lambda_s, mask, solver, max_iter, tol, init, random_state)
+    with (
+        single_threaded_blas() as n_threads,
+        Sweep(call.Z, call.known, call.dtype, n_threads) as sweep,
+    ):
         survey = sweep.survey()
-        validation.check_survey(survey, shape, dtype)
+        validation.check_survey(survey, call.Z.shape, call.dtype)
         # All that follows sees Z in units of a typical entry: equivariance costs nothing.
         unit = survey.typical if survey.typical > 0 else 1.0
         sweep.measure_in(unit)
-        recorder = Recorder(dtype, unit, callback)
-        start = None if begin_at is None else _in_units(begin_at, unit)
-        if survey.largest == 0:
-            found = _zero(shape, given_x, given_s)
-        elif solver == "auto" and given_x is None and given_s is None:
-            bench = Workbench(sweep, shape, dtype, max_iter, recorder)
-            with progress_bar(progress, max_iter) as recorder.bar:
-                found = _without_weights(bench, bound, generator, start)
-        else:
-            weight_s = defaults.default_lambda_s() if given_s is None else given_s / unit
-            weight_x = (
-                defaults.default_lambda_x(weight_s, shape) if given_x is None else given_x / unit
+        recorder = Recorder(call.dtype, unit, callback)
+        with progress_bar(progress, call.limit) as recorder.bar:
+            found = (
+                _zero(call, unit) if survey.largest == 0 else _solve(call, sweep, unit, recorder)
             )
-            limit = max_iter or defaults.MAX_ITER
-            objective = FactorisedObjective(sweep, shape, bound, weight_x, weight_s, dtype)
-            begin = objective.pack(start or _random_start(shape, bound, generator))
-            with progress_bar(progress, limit) as recorder.bar:
-                solution = lbfgs(
-                    objective,
-                    begin,
-                    max_iter=limit,
-                    tol=tol,
-                    on_iteration=partial(_watch, recorder, objective),
-                )
-            found = _Found(
-                objective.unpack(solution.x),
-                weight_x,
-                weight_s,
-                solution,
-                objective.n_evaluations,
-            )
-        X = alive(components([a.astype(dtype) for a in found.factors]))
+        X = alive(components([a.astype(call.dtype) for a in found.factors]))
         loss, coords, values = sweep.sparse_part(X.balanced_factors(), found.lambda_s)
-        values *= dtype.type(unit)
 
     value = found.lambda_x * float(X.weights.sum(dtype=np.float64)) + loss
-    low_rank = KruskalTensor(X.weights * dtype.type(unit), X.factors)
-    lambda_x = found.lambda_x * unit if given_x is None else given_x
-    lambda_s = found.lambda_s * unit if given_s is None else given_s
+    in_z = call.dtype.type(unit)
+    values *= in_z
+    low_rank = KruskalTensor(X.weights * in_z, X.factors)
+    lambda_x = found.lambda_x * unit if call.lambda_x is None else call.lambda_x
+    lambda_s = found.lambda_s * unit if call.lambda_s is None else call.lambda_s
     certificate = certify(
-        array,
+        call.Z,
         low_rank,
         lambda_x,
         lambda_s,
-        known,
-        vanished=bound - X.rank,
-        # A large tensor's search is kept in proportion to its solve.
-        max_iter=None if array.size <= SMALL else min(MAX_ITER, 2 + found.n_evaluations // 50),
+        call.known,
+        vanished=max(0, call.bound - X.rank),
+        max_iter=search_effort(call.Z.shape, found.n_evaluations),
         unit=unit,
     )
     return Decomposition(
         low_rank=low_rank,
-        sparse=coo_from_parts(values, coords, shape),
+        sparse=coo_from_parts(values, coords, call.Z.shape),
         lambda_x=lambda_x,
         lambda_s=lambda_s,
         objective=value * unit * unit,
-        n_iter=found.solution.n_iter,
+        n_iter=found.n_iter,
         n_evaluations=found.n_evaluations,
-        converged=found.solution.converged,
-        message=found.solution.message,
+        converged=found.converged,
+        message=found.message,
         history=recorder.history(),
         certificate=certificate,
         seconds=time.perf_counter() - began,
     )
 
 
-def _watch(
-    recorder: Recorder, objective: FactorisedObjective, iteration: int, x: Array, value: float
-) -> bool:
-    return recorder.watch(x, value, objective.relative_gradient, objective.unpack)
+@dataclass(frozen=True)
+class _Call:
+    """What decompose() was asked for, checked."""
+
+    Z: Array
+    known: Array | None
+    dtype: np.dtype[Any]
+    solver: str
+    bound: int
+    lambda_x: float | None
+    lambda_s: float | None
+    max_iter: int | None
+    tol: float
+    init: KruskalTensor | None
+    generator: np.random.Generator | np.random.RandomState
+
+    @property
+    def unweighted(self) -> bool:
+        """Whether everything is left to us."""
+        return self.solver == "auto" and self.lambda_x is None and self.lambda_s is None
+
+    @property
+    def limit(self) -> int | None:
+        """Most iterations."""
+        return self.max_iter if self.unweighted else self.max_iter or defaults.MAX_ITER
+
+    def weights(self, unit: float) -> tuple[float, float]:
+        """lambda_x and lambda_s in units of a typical entry."""
+        s = defaults.default_lambda_s() if self.lambda_s is None else self.lambda_s / unit
+        x = (
+            defaults.default_lambda_x(s, self.Z.shape)
+            if self.lambda_x is None
+            else self.lambda_x / unit
+        )
+        return x, s
 
 
-@dataclass
-class _Found:
-    """What a solve ends with, in units of a typical entry."""
-
-    factors: list[Array]
-    lambda_x: float
-    lambda_s: float
-    solution: Solution
-    n_evaluations: int
-
-
-def _zero(shape: tuple[int, ...], given_x: float | None, given_s: float | None) -> _Found:
-    """The answer to Z = 0."""
-    weight_s = given_s or defaults.default_lambda_s()
-    weight_x = given_x or defaults.default_lambda_x(weight_s, shape)
-    message = "Z is zero, and so are X and S"
-    solution = Solution(np.empty(0), 0, True, message, 0.0)
-    return _Found([np.zeros((d, 1)) for d in shape], weight_x, weight_s, solution, 0)
-
-
-def _without_weights(
-    bench: Workbench, rank: int, generator: Any, start: list[Array] | None
-) -> _Found:
-    """Run the default solver, and say which weights its answer corresponds to."""
-    best = auto.solve(bench, rank, generator, start)
-    noise = min(best.noise, 1.0)
-    # Entries beyond three standard deviations of the noise are outliers.
-    weight_s = max(auto.NOISE_SCALES * noise, SMALLEST_OUTLIER)
-    message = bench.stopped or (
-        f"{best.surplus:,} more entries fit than there are free parameters; noise {noise:.1e} "
-        "of a typical entry"
+def _check(
+    Z: ArrayLike,
+    rank: Any,
+    lambda_x: Any,
+    lambda_s: Any,
+    mask: ArrayLike | None,
+    solver: Any,
+    max_iter: Any,
+    tol: Any,
+    init: Any,
+    random_state: Any,
+) -> _Call:
+    array, known = validation.check_tensor(Z, mask)
+    if solver not in SOLVERS:
+        raise ValueError(f"solver={solver!r} is unknown; choose one of {', '.join(SOLVERS)}")
+    if rank is not None:
+        rank = validation.check_rank(rank, array.shape)
+    start = None if init is None else validation.check_init(init, array.shape, rank)
+    bound = rank or defaults.default_rank(array.shape)
+    if start is not None and rank is None:
+        bound = start.rank if solver == "lbfgs" else max(bound, start.rank)
+    single = array.dtype.kind == "f" and array.dtype.itemsize <= 4
+    dtype = np.dtype(np.float32 if single else np.float64)
+    return _Call(
+        array,
+        known,
+        dtype,
+        solver,
+        bound,
+        None if lambda_x is None else validation.check_positive("lambda_x", lambda_x),
+        None if lambda_s is None else validation.check_positive("lambda_s", lambda_s),
+        None if max_iter is None else validation.check_max_iter(max_iter),
+        defaults.default_tol(dtype) if tol is None else validation.check_tol(tol),
+        start,
+        validation.check_generator(random_state),
     )
-    solution = Solution(np.empty(0), bench.n_iter, not bench.stopped, message, math.nan)
-    weight_x = defaults.default_lambda_x(weight_s, bench.shape)
-    return _Found(best.X.balanced_factors(), weight_x, weight_s, solution, bench.n_evaluations)
 
 
-@contextmanager
-def _sweep(Z: Array, mask: Array | None, dtype: np.dtype[Any]) -> Iterator[Sweep]:
-    with single_threaded_blas() as n_threads, Sweep(Z, mask, dtype, n_threads) as sweep:
-        yield sweep
+def _solve(call: _Call, sweep: Sweep, unit: float, recorder: Recorder) -> Found:
+    shape = call.Z.shape
+    start = None
+    if call.init is not None:
+        start = KruskalTensor(call.init.weights / unit, call.init.factors).balanced_factors()
+    if call.unweighted:
+        bench = Workbench(sweep, shape, call.dtype, call.max_iter, recorder)
+        return solve_unweighted(bench, call.bound, call.generator, start)
+    if start is None:
+        # X has entries of about 1, a typical entry.
+        size = call.bound ** (-0.5 / len(shape))
+        start = [size * call.generator.standard_normal((d, call.bound)) for d in shape]
+    return solve_weighted(
+        sweep,
+        start,
+        *call.weights(unit),
+        bound=call.bound if call.solver == "auto" else 0,
+        dtype=call.dtype,
+        max_iter=call.limit or defaults.MAX_ITER,
+        tol=call.tol,
+        recorder=recorder,
+    )
 
 
-def _in_units(init: KruskalTensor, unit: float) -> list[Array]:
-    return KruskalTensor(init.weights / unit, init.factors).balanced_factors()
-
-
-def _random_start(
-    shape: tuple[int, ...], rank: int, generator: np.random.Generator | np.random.RandomState
-) -> list[Array]:
-    """Factors to start from, such that X has entries of about 1, a typical entry."""
-    size = rank ** (-0.5 / len(shape))
-    return [size * generator.standard_normal((d, rank)) for d in shape]
+def _zero(call: _Call, unit: float) -> Found:
+    """The answer to Z = 0."""
+    message = "Z is zero, and so are X and S"
+    factors = [np.zeros((d, 1)) for d in call.Z.shape]
+    return Found(factors, *call.weights(unit), 0, 0, True, message)

@@ -30,9 +30,9 @@ def default_lambda_x(lambda_s: float, shape: tuple[int, ...]) -> float:
 
 
 def default_rank(shape: tuple[int, ...]) -> int:
-    """Bound on the components: a quarter of what the number of equations could determine."""
+    """Bound on the components: half of what the number of equations could determine."""
     free_per_component = sum(shape) - len(shape) + 1
-    bound = min(MAX_RANK, math.prod(shape) // (4 * free_per_component))
+    bound = min(MAX_RANK, math.prod(shape) // (2 * free_per_component))
     if len(shape) == 2:
         bound = min(bound, *shape)
     return max(1, bound)

@@ -18,6 +18,7 @@ So c, tau and then w can be estimated. Among all losses, the one with the least 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,7 +34,7 @@ Array = NDArray[Any]
 SIZES = np.append(0.0, np.geomspace(1e-6, 1e4, 41))
 EM_STEPS = 60
 # Where the best loss is tabulated, in units of tau.
-_U = np.geomspace(1e-10, 1e11, 1600)
+_U = np.append(0.0, np.geomspace(1e-4, 1e9, 521))
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,26 +62,42 @@ def unbend(tally: Tally, loss: Loss, scale: float, kappa: float) -> Residuals:
     sizes, shares = tally.histogram()
     slope, pull = loss.slope(sizes, scale), loss.pull(sizes, scale)
     low, high = -20.0, 20.0
-    for _ in range(50):
+    for _ in range(36):
         middle = (low + high) / 2
         bent = 2.0**middle * slope
         # Where the loss is so concave that the map has no inverse, an entry follows freely.
         share = np.where(bent > -0.95, bent / np.maximum(1 + bent, 0.05), 0.0)
         low, high = (middle, high) if shares @ share < kappa else (low, middle)
     c = 2.0**low
-    tau = c * float(np.sqrt(shares @ pull**2 / kappa))
+    tau = c * float(np.sqrt(shares @ pull**2 / max(kappa, 1e-300)))
     return Residuals(sizes + c * pull, shares, tau, c)
 
 
 def fit_mixture(residuals: Residuals, tau: float) -> Array:
     """Weights w_j of shape (len(SIZES),) by expectation and maximisation."""
+    return _maximise(residuals.sizes, residuals.shares, tau)[0]
+
+
+def bits(tally: Tally, precision: float) -> float:
+    """Return how many bits describe the residuals if their mixture is known.
+
+    Up to a constant; those below the precision need none.
+    """
+    sizes, shares = tally.histogram()
+    _, logs = _maximise(sizes, shares, precision)
+    return -tally.n * float(shares @ logs) / math.log(2)
+
+
+def _maximise(sizes: Array, shares: Array, tau: float) -> tuple[Array, Array]:
+    """Weights that make values ``e + tau g`` of these sizes likely, and their log densities."""
     deviations = np.sqrt(tau * tau + SIZES**2)
-    exponents = -0.5 * (residuals.sizes[:, None] / deviations) ** 2 - np.log(deviations)
-    likelihoods = np.exp(exponents - exponents.max(axis=1, keepdims=True))
+    exponents = -0.5 * (sizes[:, None] / deviations) ** 2 - np.log(deviations)
+    tops = exponents.max(axis=1, keepdims=True)
+    likelihoods = np.exp(exponents - tops)
     weights = np.full(len(SIZES), 1.0 / len(SIZES))
     for _ in range(EM_STEPS):
-        weights *= (residuals.shares / (likelihoods @ weights)) @ likelihoods
-    return weights
+        weights *= (shares / (likelihoods @ weights)) @ likelihoods
+    return weights, tops[:, 0] + np.log(likelihoods @ weights)
 
 
 def best_loss(weights: Array, tau: float) -> Loss:

@@ -62,6 +62,13 @@ class SpectralNorm:
     direction: list[Array]
 
 
+def search_effort(shape: Sequence[int], n_evaluations: int) -> int | None:
+    """Return ``max_iter`` in proportion to a solve of so many evaluations, if Z is large."""
+    if math.prod(shape) <= SMALL:
+        return None
+    return min(MAX_ITER, 2 + n_evaluations // 50)
+
+
 def spectral_norm(
     sweep: Sweep,
     factors: Sequence[Array],

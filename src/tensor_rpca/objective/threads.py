@@ -16,6 +16,7 @@ import scipy.linalg  # noqa: F401  (its BLAS must be loaded before the controlle
 import threadpoolctl
 
 _lock = threading.Lock()
+_here = threading.local()
 _active = 0
 _limiter: Any = None
 _n_threads = 1
@@ -43,7 +44,7 @@ def single_threaded_blas() -> Iterator[int]:
         _active += 1
         n_threads = _n_threads
     try:
-        yield n_threads
+        yield 1 if getattr(_here, "alone", False) else n_threads
     finally:
         with _lock:
             _active -= 1
@@ -51,6 +52,16 @@ def single_threaded_blas() -> Iterator[int]:
                 _take_control()
                 _limiter.restore_original_limits()
                 _take_control()
+
+
+@contextmanager
+def without_helpers() -> Iterator[None]:
+    """Let what this thread does inside use this thread only."""
+    _here.alone = True
+    try:
+        yield
+    finally:
+        _here.alone = False
 
 
 def _take_control() -> None:

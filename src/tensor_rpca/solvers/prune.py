@@ -15,6 +15,8 @@ Array = NDArray[Any]
 PARALLEL = 0.9
 # A mean entry below this, in units of a typical entry of Z, is nothing.
 NOTHING = 0.002
+# Mean entries that differ by this factor are those of components and of something else.
+CLEAR = 3.0
 
 
 def mean_entries(X: KruskalTensor) -> Array:
@@ -73,12 +75,15 @@ def drop(X: KruskalTensor, r: int) -> KruskalTensor:
 
 
 def likely_ranks(X: KruskalTensor, most: int = 4) -> list[int]:
-    """Numbers of components to try: those before the widest gaps in the mean entries."""
+    """Numbers of components to try: those before the widest gaps in the mean entries.
+
+    All of them are tried too if the last is more than nothing, and first unless a gap is clear.
+    """
     means = np.sort(mean_entries(X))[::-1]
     if X.rank == 0:
         return []
     gaps = means[:-1] / np.maximum(means[1:], NOTHING)
     ranks = [int(i) + 1 for i in np.argsort(-gaps, kind="stable")[:most] if gaps[i] > 1.05]
     if means[-1] > 10 * NOTHING or not ranks:
-        ranks.insert(0, X.rank)
+        ranks.insert(1 if gaps.max(initial=0.0) > CLEAR else 0, X.rank)
     return list(dict.fromkeys(ranks))

@@ -55,7 +55,9 @@ class Workbench:
         self._recorder = recorder
         small = math.prod(shape) <= MOST_ENTRIES
         self._compact = CompactTensor(sweep.in_units()) if small else None
-        self.n_observed = self.tally([np.zeros((d, 1)) for d in shape]).n
+        # Of Z itself, as residuals of X = 0.
+        self.alone = self.tally([np.zeros((d, 1)) for d in shape])
+        self.n_observed = self.alone.n
         self.n_iter = 0
         self.n_evaluations = 0
         self.stopped = ""
