@@ -4,4 +4,14 @@ from __future__ import annotations
 
 import typer
 
+from tensor_rpca.commands.newsgroups import newsgroups_command
+
 reproduce_app = typer.Typer(help="Rerun an experiment of the paper.", no_args_is_help=True)
+
+
+@reproduce_app.callback()
+def _reproduce() -> None:
+    """Rerun an experiment of the paper."""
+
+
+reproduce_app.command("newsgroups")(newsgroups_command)

@@ -18,21 +18,23 @@ Array = NDArray[Any]
 TIMES_MEDIAN = 2.0
 # And where its weight would be less than this, not at all.
 LEAST_WEIGHT = 0.02
-# Beyond the length of so many usual documents a document has no more say in refinement.
-TIMES_LENGTH = 10.0
+# A document has no more say in refinement than so many of the length that one in twenty exceeds.
+TIMES_LENGTH = 4.0
 # Words that a document needs to show how much is usual.
 LONG = 20
 
 
 def bounded_length(X: csr_array) -> Array:
-    """Weights of documents (n,) that make all words beyond ten usual documents' count for nothing.
+    """Weights of documents (n,) that stop counting words of documents far longer than others.
 
-    Moments give every document the same say. Counts, which refinement follows, give it by words, so
+    Moments give every document the same say. Refinement follows counts, which give it by words, so
     that a dozen encoded files would make a topic.
     """
     length = np.asarray(X.sum(axis=1), dtype=np.float64).ravel()
-    usual = float(np.median(length[length > 0])) if np.any(length > 0) else 1.0
-    return np.minimum(1.0, TIMES_LENGTH * max(usual, LONG) / np.maximum(length, 1.0))
+    if not np.any(length > 0):
+        return np.ones(X.shape[0])
+    bound = TIMES_LENGTH * max(float(np.quantile(length[length > 0], 0.95)), LONG)
+    return np.minimum(1.0, bound / np.maximum(length, 1.0))
 
 
 def bounded_influence(X: csr_array) -> Array:

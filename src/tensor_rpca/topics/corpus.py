@@ -1,4 +1,4 @@
-"""Documents from folders, .jsonl, .csv and document-term matrices; what cannot be read is counted."""
+"""Documents from folders, .jsonl, .csv and document-term matrices; the unreadable is counted."""
 
 from __future__ import annotations
 
@@ -105,8 +105,8 @@ def read_corpus(
         return _read_matrix(source)
     else:
         raise FileError(
-            f"{source}: {source.suffix or 'no suffix'!r} is no corpus; name a folder of .txt files, "
-            "a .jsonl, .csv or .npz file"
+            f"{source}: {source.suffix or 'no suffix'!r} is no corpus; name a folder of .txt "
+            "files, a .jsonl, .csv or .npz file"
         )
     if not found.texts:
         why = f" ({found.problems[0]})" if found.problems else ""

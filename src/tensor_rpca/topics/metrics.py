@@ -107,7 +107,7 @@ def topic_diversity(topics: Array, n: int = 25) -> float:
 def topic_coherence(
     topics: Array,
     documents: Any,
-    vocabulary: Sequence[str] | None = None,
+    vocabulary: Sequence[str] | Array | None = None,
     *,
     n: int = 10,
     window: int = WINDOW,

@@ -113,7 +113,8 @@ class WordMoments:
         shifted = _unpack(repeated) + self._third_shift * pairs[:, :, None] * mean
         shifted = shifted + shifted.transpose(0, 2, 1) + shifted.transpose(2, 1, 0)
         cube = np.multiply.outer(np.outer(mean, mean), mean)
-        return _unpack(packed) - shifted + self._third_cube * cube
+        third: Array = _unpack(packed) - shifted + self._third_cube * cube
+        return third
 
     def _blocks(self, width: int) -> Iterator[tuple[slice, csr_array]]:
         """Documents, so many at a time that a dense block of this width stays small."""

@@ -50,7 +50,8 @@ def project_to_simplex(V: Array) -> Array:
     count = np.arange(1, V.shape[1] + 1)
     kept = np.count_nonzero(ordered * count > excess, axis=1)
     shift = excess[np.arange(len(V)), kept - 1] / kept
-    return np.maximum(V - shift[:, None], 0.0)
+    nearest: Array = np.maximum(V - shift[:, None], 0.0)
+    return nearest
 
 
 @dataclass(frozen=True)

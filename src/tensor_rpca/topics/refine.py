@@ -63,10 +63,9 @@ def refine_topics(
     topics : ndarray of shape (K, d)
     prior : ndarray of shape (K,)
     """
-    n, d = X.shape
     K = len(topics)
     by_word = np.ascontiguousarray(topics.T, dtype=np.float32)
-    mixtures = np.zeros((n, K), np.float32)
+    mixtures = np.zeros((X.shape[0], K), np.float32)
     sample = _sample(weights)
     for done in range(passes):
         counts = em_pass(X, by_word, prior.astype(np.float32), mixtures, weights.astype(np.float32))

@@ -171,8 +171,8 @@ def _aside(summary: dict[str, Any]) -> str:
     else:
         parts.append("<p>No document.</p>")
     parts.append(
-        f"<p>{summary['sparse_errors']:,} of the {summary['reduced'] ** 3:,} entries of the reduced "
-        "third moment fit no topic and are left to its sparse part. "
+        f"<p>{summary['sparse_errors']:,} of the {summary['reduced'] ** 3:,} entries of the "
+        "reduced third moment fit no topic and are left to its sparse part. "
         f"{summary['too_short']:,} documents have fewer than three words of the vocabulary.</p>"
     )
     if summary["problems"]:

@@ -1,0 +1,1 @@
+"""The paper's tables and figures, rerun; one file an experiment."""
