@@ -14,12 +14,13 @@ from scipy.sparse import csr_array
 
 Array = NDArray[Any]
 
-# A document that repeats itself so many times as much as others do counts less.
-TIMES_MEDIAN = 2.0
+# A document counts less that repeats itself so many times as much as nine in ten others do. (Not
+# half of them: one topic may have far fewer words than the rest, and half is mixtures.)
+TIMES_MOST, MOST = 1.5, 0.9
 # And where its weight would be less than this, not at all.
-LEAST_WEIGHT = 0.02
+LEAST_WEIGHT = 0.05
 # A document has no more say in refinement than so many of the length that one in twenty exceeds.
-TIMES_LENGTH = 4.0
+TIMES_LENGTH = 8.0
 # Words that a document needs to show how much is usual.
 LONG = 20
 
@@ -57,7 +58,7 @@ def bounded_influence(X: csr_array) -> Array:
     long = length >= LONG
     if not long.any():
         return np.ones(X.shape[0])
-    usual = TIMES_MEDIAN * max(float(np.median(same[long] / pairs[long])), 1e-12)
+    usual = TIMES_MOST * max(float(np.quantile(same[long] / pairs[long], MOST)), 1e-12)
     # Two standard deviations of a Poisson number of pairs, each counted in both orders.
     certain = np.maximum(same - 2 * np.sqrt(2 * same), 0.0) / pairs
     weights = np.minimum(1.0, usual / np.maximum(certain, 1e-300)) ** 2

@@ -160,6 +160,11 @@ class TensorLDA(TopicModel):
     def _fit(self, counts: csr_array) -> TensorLDA:
         check_parameters(self, counts.shape[1])
         warn_of_fractions(counts)
+        if not counts.sum():
+            raise ValueError(
+                "X holds no word at all, so there are no topics; check the vocabulary, and whether "
+                "the vectorizer left anything"
+            )
         generator = check_generator(self.random_state)
         K = self.n_components
         size = self.oversampling or K + min(K, MOST_OVERSAMPLING)
