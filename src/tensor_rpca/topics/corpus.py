@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import gzip
 import json
-import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -205,10 +204,13 @@ def _read_csv(path: Path, text_field: str) -> Texts:
 
 def _read_matrix(path: Path) -> Corpus:
     try:
-        matrix = scipy.sparse.load_npz(path)
-        with np.load(path, allow_pickle=False) as archive:
-            words = archive["vocabulary"] if "vocabulary" in archive.files else None
-    except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile) as error:
+        # Opened here, because np.load leaves files open that turn out to be damaged.
+        with open(path, "rb") as stream:
+            matrix = scipy.sparse.load_npz(stream)
+            stream.seek(0)
+            with np.load(stream, allow_pickle=False) as archive:
+                words = archive["vocabulary"] if "vocabulary" in archive.files else None
+    except Exception as error:  # damaged bytes raise whatever they happen to hit
         raise unreadable(path, error) from None
     counts = csr_array(matrix)
     if words is None:
