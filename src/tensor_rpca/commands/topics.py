@@ -76,7 +76,7 @@ def topics_command(
         temporary.write_text(json.dumps(summary, indent=1), encoding="utf-8")
     with written_whole(files[1]) as temporary, open(temporary, "wb") as stream:
         np.savez_compressed(stream, mixtures=mixtures, names=np.array(read.names))
-    write_report(files[2], summary, _best(read, mixtures))
+    write_report(files[2], summary, _best(read, mixtures, model.set_aside_))
     if as_json:
         print(json.dumps(summary, indent=1))
     elif not quiet:
@@ -175,7 +175,7 @@ def _describe(read: Corpus, i: int, length: int) -> dict[str, Any]:
     return {"name": read.names[i], "length": length, "words": words}
 
 
-def _best(read: Corpus, mixtures: Any) -> list[list[dict[str, Any]]]:
+def _best(read: Corpus, mixtures: Any, aside: Any) -> list[list[dict[str, Any]]]:
     """For each topic the documents with most words of it, beyond a handful of words."""
     import numpy as np
 
@@ -183,6 +183,7 @@ def _best(read: Corpus, mixtures: Any) -> list[list[dict[str, Any]]]:
 
     lengths = np.asarray(read.counts.sum(axis=1)).ravel()
     trust = lengths / (lengths + 20.0)  # a short document is all of one topic by chance
+    trust[aside] = -1.0
     found = []
     for k in range(mixtures.shape[1]):
         order = np.argsort(-mixtures[:, k] * trust, kind="stable")[:BEST].tolist()

@@ -73,16 +73,67 @@ def _em_block(indptr, words, counts, by_word, prior, mixtures, weights, out):  #
                 out[w, k] += follow * x
 
 
+def _either(signature: Any) -> Any:
+    """Compile for both floating types of dense matrices."""
+
+    def decorate(function: Any) -> Any:
+        options = {"nogil": True, "error_model": "numpy", "fastmath": FASTMATH}
+        signatures = [signature(real) for real in (_F64, _F32)]
+        try:
+            return numba.njit(signatures, cache=True, **options)(function)
+        except RuntimeError:  # nowhere to keep a cache
+            return numba.njit(signatures, **options)(function)
+
+    return decorate
+
+
+@_either(
+    lambda real: types.void(
+        _array(_I64, 1),
+        _array(_I32, 1, True),
+        _array(_F32, 1, True),
+        _array(real, 2, True),
+        _array(_F64, 2),
+    )
+)
+def gather(indptr, words, counts, V, out):  # type: ignore[no-untyped-def]
+    """Write ``X V`` for a block of documents."""
+    for d in range(len(indptr) - 1):
+        out[d] = 0.0
+        for j in range(indptr[d], indptr[d + 1]):
+            w, c = words[j], counts[j]
+            for k in range(V.shape[1]):
+                out[d, k] += c * V[w, k]
+
+
+@_either(
+    lambda real: types.void(
+        _array(_I64, 1),
+        _array(_I32, 1, True),
+        _array(_F32, 1, True),
+        _array(_F64, 2, True),
+        _array(real, 2),
+    )
+)
+def scatter(indptr, words, counts, Y, out):  # type: ignore[no-untyped-def]
+    """Add ``X^T Y`` for a block of documents, without the array that a product would return."""
+    for d in range(len(indptr) - 1):
+        for j in range(indptr[d], indptr[d + 1]):
+            w, c = words[j], counts[j]
+            for k in range(Y.shape[1]):
+                out[w, k] += c * Y[d, k]
+
+
 def em_pass(X: csr_array, by_word: Array, prior: Array, mixtures: Array, weights: Array) -> Array:
     """One pass: update mixtures (n, K) in place; return the topics' counts of words (d, K).
 
     ``by_word`` is the topics' transpose (d, K); it, prior, mixtures and the documents' weights (n,)
     are float32.
     """
-    out = np.zeros(by_word.shape)
-    # Sums of a block fit float32; those of a large corpus do not.
+    out = np.zeros(by_word.shape, np.float32)
+    # A large corpus has more words than float32 can count one by one.
     block = np.empty(by_word.shape, np.float32)
-    for rows, indptr, words, counts in _blocks(X):
+    for rows, indptr, words, counts in blocks(X):
         block[:] = 0
         _em_block(indptr, words, counts, by_word, prior, mixtures[rows], weights[rows], block)
         out += block
@@ -165,19 +216,21 @@ def infer_mixtures(
     by_word = np.ascontiguousarray(topics.T, dtype=np.float64)
     alpha = np.ascontiguousarray(prior, dtype=np.float64)
     out = np.empty((X.shape[0], len(topics)))
-    for rows, indptr, words, counts in _blocks(X):
+    for rows, indptr, words, counts in blocks(X):
         _infer_block(indptr, words, counts, by_word, alpha, max_iter, tol, variational, out[rows])
     return out
 
 
-def _blocks(X: csr_array) -> Iterator[tuple[slice, Array, Array, Array]]:
+def blocks(
+    X: csr_array, most_rows: int | None = None
+) -> Iterator[tuple[slice, Array, Array, Array]]:
     """Rows, and their indptr, indices and data as int64, int32 and float32."""
     n = X.shape[0]
     begin = 0
     while begin < n:
         target = X.indptr[begin] + BLOCK_NONZEROS
         end = int(np.searchsorted(X.indptr, target, side="right")) - 1
-        end = min(n, max(end, begin + 1))
+        end = min(n, max(end, begin + 1), begin + (most_rows or n))
         first, last = int(X.indptr[begin]), int(X.indptr[end])
         indptr = X.indptr[begin : end + 1].astype(np.int64) - first
         words = X.indices[first:last].astype(np.int32, copy=False)

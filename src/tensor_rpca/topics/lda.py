@@ -178,7 +178,7 @@ class TensorLDA(TopicModel):
                 robust=self.robust,
             )
             prior = np.full(K, FIRST_PRIOR)
-            topics = start.smoothed
+            topics = mixed_with_background(start.topics, start.first)
             if self.refine:
                 topics, prior = refine_topics(
                     counts,
@@ -211,8 +211,8 @@ class MomentTopics:
     Attributes
     ----------
     topics : ndarray of shape (K, d)
-    smoothed : ndarray of shape (K, d)
-        The same with some of the corpus's distribution in each.
+    first : ndarray of shape (d,)
+        The corpus's distribution.
     shares : ndarray of shape (K,)
     weights : ndarray of shape (n,)
         Of documents; 0 for what was set aside.
@@ -221,7 +221,7 @@ class MomentTopics:
     """
 
     topics: Array
-    smoothed: Array
+    first: Array
     shares: Array
     weights: Array
     n_errors: int
@@ -247,7 +247,7 @@ def find_topics(
     topics, shares = recover_topics(found.factor, Q.T, concentration)
     return MomentTopics(
         topics=topics,
-        smoothed=mixed_with_background(topics, moments.first),
+        first=moments.first,
         shares=shares,
         weights=weights,
         n_errors=found.n_errors,
@@ -257,7 +257,8 @@ def find_topics(
 def mixed_with_background(topics: Array, first: Array) -> Array:
     """Topics in which every word that occurs is possible, and the others all but impossible."""
     background = first + 1e-9
-    mixed: Array = (1 - BACKGROUND) * topics + BACKGROUND / background.sum() * background
+    mixed: Array = (1 - BACKGROUND) * topics
+    mixed += BACKGROUND / background.sum() * background
     return mixed
 
 
@@ -287,7 +288,7 @@ def _from_documents(X: csr_array, K: int, generator: Any) -> MomentTopics:
     topics[: len(chosen)] = picked / picked.sum(axis=1, keepdims=True)
     return MomentTopics(
         topics=topics,
-        smoothed=mixed_with_background(topics, np.asarray(X.sum(axis=0), dtype=np.float64)),
+        first=np.asarray(X.sum(axis=0), dtype=np.float64),
         shares=np.full(K, 1 / K),
         weights=np.ones(X.shape[0]),
         n_errors=0,

@@ -21,6 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from tensor_rpca.topics.kernels import blocks, gather, scatter
+
 Array = NDArray[Any]
 
 # A document must have three words to say anything of the third moment.
@@ -78,36 +80,35 @@ class WordMoments:
 
     def second_times(self, V: Array) -> Array:
         """M2 V, for V of shape (d, m)."""
+        V = np.ascontiguousarray(V)
         out = np.zeros_like(V)
-        for rows, X in self._blocks(V.shape[1]):
-            out += X.T @ (self._pair[rows, None] * (X @ V))
-        _subtract_scaled_rows(out, self._pair_diagonal, V)
-        out -= np.outer(self._second_shift * self.first, self.first @ V)
+        for rows, Y, block in self._projected(V, V.shape[1]):
+            scatter(*block, self._pair[rows, None] * Y, out)
+        mean = self._second_shift * (self.first @ V)
+        for part in _parts(V):
+            out[part] -= self._pair_diagonal[part, None] * V[part]
+            out[part] -= np.outer(self.first[part], mean)
         return out
 
     def third(self, Q: Array) -> Array:
         """Give (Q, Q, Q) . M3, of shape (m, m, m), for Q of shape (m, d)."""
         m = len(Q)
-        basis = np.ascontiguousarray(Q.T)
+        basis = np.ascontiguousarray(Q.T)  # no copy of what reduction() returns
         packed = np.zeros((m * (m + 1) // 2, m))
         pairs = np.zeros((m, m))
         # Per word i, the sum over documents of c_i (Q c): what meets e_i o e_i.
         beside = np.zeros_like(basis)
         alone: Array = self.counts.T @ self.of_triples
-        for rows, X in self._blocks(len(packed)):
-            Y = X @ basis
+        for rows, Y, block in self._projected(basis, len(packed)):
             scaled = self.of_triples[rows, None] * Y
             packed += _pair_products(Y).T @ scaled
             pairs += Y.T @ (self._pair[rows, None] * Y)
-            beside += X.T @ scaled
-        # The last term, 2 c_i e_i o e_i o e_i, is a third of it in each of the three places.
-        _subtract_scaled_rows(beside, (2 / 3) * alone, basis)
+            scatter(*block, scaled, beside)
         repeated = np.zeros_like(packed)
-        step = max(1, BLOCK_FLOATS // len(packed))
-        for begin in range(0, len(basis), step):
-            words = slice(begin, begin + step)
-            q = basis[words]
-            repeated += _pair_products(q).T @ beside[words]
+        for words in _parts(basis, len(packed)):
+            q = basis[words].astype(np.float64)
+            # The last term, 2 c_i e_i o e_i o e_i, is a third of it in each of the three places.
+            repeated += _pair_products(q).T @ (beside[words] - (2 / 3) * alone[words, None] * q)
             pairs -= q.T @ (self._pair_diagonal[words, None] * q)
         mean = Q @ self.first
         shifted = _unpack(repeated) + self._third_shift * pairs[:, :, None] * mean
@@ -116,12 +117,20 @@ class WordMoments:
         third: Array = _unpack(packed) - shifted + self._third_cube * cube
         return third
 
-    def _blocks(self, width: int) -> Iterator[tuple[slice, csr_array]]:
-        """Documents, so many at a time that a dense block of this width stays small."""
-        step = max(64, BLOCK_FLOATS // max(1, width))
-        for begin in range(0, self.shape[0], step):
-            rows = slice(begin, begin + step)
-            yield rows, self.counts[rows]
+    def _projected(self, V: Array, width: int) -> Iterator[tuple[slice, Array, Any]]:
+        """Documents, ``X V`` and the counts, a block whose arrays of this width stay small."""
+        most = max(64, BLOCK_FLOATS // max(1, width))
+        for rows, *block in blocks(self.counts, most):
+            Y = np.empty((rows.stop - rows.start, V.shape[1]))
+            gather(*block, V, Y)
+            yield rows, Y, block
+
+
+def _parts(V: Array, width: int | None = None) -> Iterator[slice]:
+    """Rows of V, so many at a time that arrays of this width stay small."""
+    step = max(1, BLOCK_FLOATS // max(1, width or V.shape[1]))
+    for begin in range(0, len(V), step):
+        yield slice(begin, begin + step)
 
 
 def _pair_products(Y: Array) -> Array:
@@ -143,11 +152,3 @@ def _unpack(packed: Array) -> Array:
     out[upper] = packed
     out[upper[1], upper[0]] = packed
     return out
-
-
-def _subtract_scaled_rows(out: Array, scale: Array, V: Array) -> None:
-    """``out -= scale[:, None] * V``, a block of rows at a time."""
-    step = max(1, BLOCK_FLOATS // max(1, V.shape[1]))
-    for begin in range(0, len(V), step):
-        rows = slice(begin, begin + step)
-        out[rows] -= scale[rows, None] * V[rows]

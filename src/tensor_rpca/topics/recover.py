@@ -40,7 +40,10 @@ def recover_topics(factor: Array, back: Array, concentration: float) -> tuple[Ar
     shares = total**3 * (concentration + 2) * (concentration + 1) / 2
     order = np.argsort(-shares, kind="stable")
     safe = np.where(np.abs(total) > 0, total, 1.0)
-    return project_to_simplex((raw / safe[:, None])[order]), shares[order]
+    topics = np.empty(raw.shape)
+    for place, r in enumerate(order.tolist()):  # one by one: sorting needs several copies
+        topics[place] = project_to_simplex(raw[r : r + 1] / safe[r])
+    return topics, shares[order]
 
 
 def project_to_simplex(V: Array) -> Array:

@@ -19,6 +19,9 @@ Array = NDArray[Any]
 # Multiplications with M2. Its eigenvalues fall slowly in real corpora, and the span of the
 # last few directions matters little.
 PASSES = 4
+# Entries from which on float32, whose rounding is far below the moments' own noise, has to do.
+LARGE = 2**21
+ROWS = 2**14
 
 
 def leading_eigenvectors(
@@ -40,23 +43,26 @@ def leading_eigenvectors(
     vectors : ndarray of shape (d, K')
         Orthonormal columns.
     """
-    d = moments.shape[1]
     generator = check_generator(random_state)
-    V = generator.standard_normal((d, size))
+    V = generator.standard_normal((moments.shape[1], size))
+    if V.size > LARGE:
+        V = V.astype(np.float32)
     for _ in range(PASSES):
-        V = _orthonormal(V)
+        _orthonormalise(V)
         product = moments.second_times(V)
         inner = V.T @ product
         previous, V = V, product
+    del V, product
     values, rotation = np.linalg.eigh((inner + inner.T) / 2)
     order = np.argsort(-values, kind="stable")
-    return values[order], previous @ rotation[:, order]
+    _multiply(previous, rotation[:, order])
+    return values[order], previous
 
 
 def reduction(moments: WordMoments, size: int, random_state: RandomState = None) -> Array:
     """Q of shape (K', d): orthonormal rows that span what M2 shows of the topics."""
     _, vectors = leading_eigenvectors(moments, size, random_state)
-    return np.ascontiguousarray(vectors.T)
+    return vectors.T
 
 
 def whitening(
@@ -77,5 +83,16 @@ def whitening(
     return np.ascontiguousarray((vectors / scale).T), vectors * scale
 
 
-def _orthonormal(V: Array) -> Array:
-    return np.linalg.qr(V)[0]
+def _orthonormalise(V: Array) -> None:
+    """Make the columns orthonormal in place, by their Gram matrix; twice, for its rounding."""
+    for _ in range(2):
+        values, vectors = np.linalg.eigh((V.T @ V).astype(np.float64))
+        safe = np.maximum(values, max(values[-1], 1e-300) * np.finfo(V.dtype).eps)
+        _multiply(V, vectors / np.sqrt(safe))
+
+
+def _multiply(V: Array, by: Array) -> None:
+    """``V @ by`` in place, a block of rows at a time."""
+    for begin in range(0, len(V), ROWS):
+        rows = slice(begin, begin + ROWS)
+        V[rows] = V[rows] @ by

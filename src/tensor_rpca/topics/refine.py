@@ -67,17 +67,18 @@ def refine_topics(
     by_word = np.ascontiguousarray(topics.T, dtype=np.float32)
     mixtures = np.zeros((X.shape[0], K), np.float32)
     sample = _sample(weights)
+    follow = weights.astype(np.float32)
     for done in range(passes):
-        counts = em_pass(X, by_word, prior.astype(np.float32), mixtures, weights.astype(np.float32))
-        counts += smoothing
-        counts /= counts.sum(axis=0)
-        by_word = counts.astype(np.float32)
+        by_word = em_pass(X, by_word, prior.astype(np.float32), mixtures, follow)
+        by_word += np.float32(smoothing)
+        by_word /= by_word.sum(axis=0, dtype=np.float64).astype(np.float32)
         if done >= SETTLE:
             prior = fit_dirichlet(mixtures[sample].astype(np.float64), prior)
         if on_pass is not None:
             on_pass(done + 1)
-    refined = by_word.T.astype(np.float64)
-    return refined / refined.sum(axis=1, keepdims=True), prior
+    refined = by_word.T.astype(np.float64, order="C")
+    refined /= refined.sum(axis=1, keepdims=True)
+    return refined, prior
 
 
 def fit_dirichlet(counts: Array, prior: Array, steps: int = 2) -> Array:
