@@ -14,12 +14,12 @@ from tensor_rpca.solvers.workbench import Factors, Workbench
 
 # The first loss, before anything is known of the noise, in units of a typical entry.
 FIRST_SCALE = 0.5
-# Estimates may move tau by this much a step, or a rough one would mislead all later ones.
+# A loss is made for a tau that falls by this much a step, or a rough estimate would mislead.
 FALL, LEAST_FALL = 0.7, 0.95
 # The next loss is made for a fit somewhat better than this one.
 AHEAD = 0.7
-# Only then is the noise estimated anew.
-BENDS = (0.1, 3.0)
+# Only then is the noise estimated anew; the first is a part of the parameters an entry.
+BENDS = (0.3, 3.0)
 MOST_STEPS = 40
 MAX_ITER = 150
 # Steps without gain after which tau has come to rest.
@@ -40,8 +40,8 @@ def adapt(bench: Workbench, factors: Factors, scale: float = FIRST_SCALE) -> Fac
         best = min(best, residuals.tau)
         limits = (FALL * tau, LEAST_FALL * tau) if weights is not None else (0.0, tau)
         tau = min(max(residuals.tau, limits[0]), limits[1])
-        if weights is None or BENDS[0] < residuals.bend < BENDS[1]:
-            weights = fit_mixture(residuals, tau)
+        if weights is None or BENDS[0] * kappa < residuals.bend < BENDS[1]:
+            weights = fit_mixture(residuals, residuals.tau)
         if tau < ENOUGH or resting >= PATIENCE or bench.stopped:
             break
         scale = AHEAD * tau

@@ -98,7 +98,7 @@ def _search(bench: Workbench, rank: int, generator: Any, init: Factors | None) -
     """Find the candidate that is worth most among those of at most ``rank`` components."""
     best = nothing(bench)
     large = math.prod(bench.shape) * rank > LARGE
-    n_found = 0
+    n_found = rank
     for schedule in SCHEDULES[:1] if large else SCHEDULES:
         n = rank + SPARE
         if schedule.narrow:
@@ -112,8 +112,9 @@ def _search(bench: Workbench, rank: int, generator: Any, init: Factors | None) -
                 break
         if found is None:  # nothing is left of any component
             continue
-        found = trim(bench, found)
-        n_found = found.X.rank
+        if found.worth > 0:
+            found = trim(bench, found)
+            n_found = found.X.rank
         settled = found.agrees(best)
         best = max(best, found, key=Candidate.merit)
         if best.proven or settled or bench.stopped:

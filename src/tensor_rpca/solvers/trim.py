@@ -18,17 +18,18 @@ REFIT_SCALE, REFIT_ITER = 1e-2, 100
 
 
 def trim(bench: Workbench, best: Candidate) -> Candidate:
-    """Drop components as long as the rest is worth more."""
-    X = merge_parallel(best.X)
-    trimmed = X.rank < best.X.rank
-    while X.rank > 1 and not bench.stopped:
-        fewer = _without_one(bench, X, best.noise)
-        if fewer is None:
-            break
-        X, trimmed = fewer, True
-    if not trimmed:
-        return best
-    return assess(bench, adapt(bench, X.balanced_factors(), max(EXACTLY, best.noise)))
+    """Drop components as long as the rest is worth more, and fit the rest anew."""
+    while True:
+        X = merge_parallel(best.X)
+        while X.rank > 1 and not bench.stopped:
+            fewer = _without_one(bench, X, best.noise)
+            if fewer is None:
+                break
+            X = fewer
+        if X.rank == best.X.rank or bench.stopped:
+            return best
+        # A better fit may show that still fewer will do.
+        best = assess(bench, adapt(bench, X.balanced_factors(), max(EXACTLY, best.noise)))
 
 
 def _without_one(bench: Workbench, X: KruskalTensor, noise: float) -> KruskalTensor | None:
