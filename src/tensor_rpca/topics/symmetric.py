@@ -93,11 +93,11 @@ def decompose_symmetric(
     >>> import numpy as np
     >>> from tensor_rpca.topics.symmetric import cubes, decompose_symmetric
     >>> generator = np.random.default_rng(0)
-    >>> A = generator.standard_normal((6, 2))
+    >>> A = generator.standard_normal((10, 2))
     >>> T = cubes(A)
     >>> T[0, 0, 0] += 100
-    >>> starts = generator.standard_normal((5, 6, 2))
-    >>> found = decompose_symmetric(T, starts, lambda_x=1e-8, lambda_s=1e-3)
+    >>> starts = generator.standard_normal((5, 10, 2))
+    >>> found = decompose_symmetric(T, starts, lambda_x=1e-3, lambda_s=0.01)
     >>> bool(abs(found.low_rank - cubes(A)).max() < 0.01), found.n_errors
     (True, 1)
     """
