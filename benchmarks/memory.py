@@ -80,16 +80,22 @@ def child(what: str, dtype: str, shape: tuple[int, ...], rank: int) -> None:
         from benchmarks import peers
 
         call = getattr(peers, f"{what}_call")(Z, rank)
-    with open("/proc/self/clear_refs", "w") as reset:
-        reset.write("5")
-    before = _peak()
+    reset_peak()
+    before = peak()
     kept = call()
-    extra = _peak() - before
+    extra = peak() - before
     sparse = getattr(kept, "sparse", None)
     held = 0 if sparse is None else sparse.data.nbytes + sum(c.nbytes for c in sparse.coords)
     print(json.dumps([extra, held / 2**20]))
 
 
-def _peak() -> float:
+def reset_peak() -> None:
+    """Forget the peak so far."""
+    with open("/proc/self/clear_refs", "w") as reset:
+        reset.write("5")
+
+
+def peak() -> float:
+    """Most resident memory so far, in MiB."""
     with open("/proc/self/status") as status:
         return next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) / 1024
