@@ -11,6 +11,7 @@ from tensor_rpca.commands.common import InterruptedRunError, RefusalError
 from tensor_rpca.commands.decompose import decompose_command
 from tensor_rpca.commands.demo import demo_command
 from tensor_rpca.commands.reproduce import reproduce_app
+from tensor_rpca.commands.topics import topics_command
 from tensor_rpca.commands.video import video_command
 
 app = typer.Typer(
@@ -24,6 +25,7 @@ app = typer.Typer(
 app.command("decompose")(decompose_command)
 app.command("video")(video_command)
 app.command("demo")(demo_command)
+app.command("topics")(topics_command)
 app.add_typer(reproduce_app, name="reproduce")
 
 INTERRUPTED = 130  # what Typer returns for a KeyboardInterrupt
