@@ -52,11 +52,11 @@ def guess_moving(small: Array, pool: ThreadPoolExecutor, n_threads: int) -> NDAr
         return moving_against(gains[:, None], spatial, small, hidden, pool, n_threads)
 
     moving = against(still, np.zeros((T, h, w), np.bool_))
-    edges = _gradient(still[None])
+    edges = steepness(still[None])
 
     def reveal(block: slice) -> NDArray[np.bool_]:
         behind = np.abs(gains[block, None, None]) * edges
-        return ghosts(moving[block], _gradient(small[block]), behind)
+        return ghosts(moving[block], steepness(small[block]), behind)
 
     revealed = np.concatenate(list(pool.map(reveal, frame_blocks(small.shape))))
     often = revealed.sum(axis=0) >= max(REVEALED, T // 50)
@@ -128,10 +128,10 @@ def _around(size: Array, limit: Array) -> NDArray[np.bool_]:
     return widened(found, -1) | widened(found, -2)
 
 
-def ghosts(mask: Array, frame: Array, background: Array) -> NDArray[np.bool_]:
+def ghosts(mask: Array, in_frame: Array, in_background: Array) -> NDArray[np.bool_]:
     """Parts of masks (n, H, W) whose outline is drawn in the background and not in the frame.
 
-    ``frame`` and ``background``, of the same shape, say how strong edges are.
+    How strong edges are in either is given, of the shape of the masks.
 
     An object brings its outline into the frame. Where the background has the edge instead, it
     shows something that this frame lacks.
@@ -144,7 +144,7 @@ def ghosts(mask: Array, frame: Array, background: Array) -> NDArray[np.bool_]:
     outline = ndimage.maximum_filter(labels, (1, 3, 3)) * ~inside
     edges = [
         np.bincount(outline.ravel(), image.ravel(), minlength=n + 1)
-        for image in (frame, background)
+        for image in (in_frame, in_background)
     ]
     ghost = edges[1] > GHOST * edges[0]
     ghost[0] = False
@@ -152,14 +152,14 @@ def ghosts(mask: Array, frame: Array, background: Array) -> NDArray[np.bool_]:
     return found
 
 
-def _gradient(images: Array) -> Array:
+def steepness(images: Array) -> Array:
     """How steep images (n, H, W, C) are."""
     grey = images.mean(axis=3, dtype=np.float32)
     down, across = (
         ndimage.gaussian_filter(grey, (0, 1, 1), order=order) for order in ((0, 1, 0), (0, 0, 1))
     )
-    steepness: Array = np.hypot(down, across)
-    return steepness
+    size: Array = np.hypot(down, across)
+    return size
 
 
 def soft(frames: Array) -> Array:
