@@ -1,8 +1,8 @@
 """How much of what can be recovered at all is recovered: Figure 1's problem up to the limit.
 
 ``python -m benchmarks.frontier --write``, the second half of ``make bench``, prints the score and
-writes docs/frontier.md and its picture. The cells are R = 5, 10, ..., m = 5 %, 10 %, ... of the entries for which the free
-parameters of X and the outliers are together fewer than the entries.
+writes docs/frontier.md and its picture. The cells are R = 5, 10, ..., m = 5 %, 10 %, ... of the
+entries for which the free parameters of X and the outliers are together fewer than the entries.
 """
 
 import argparse
