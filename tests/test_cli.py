@@ -668,6 +668,7 @@ def demo(tmp_path_factory) -> tuple[Ended, Path]:
 DEMO = [
     "background.mp4",
     "decomposition.npz",
+    "demo.png",
     "foreground.mp4",
     "mask.mp4",
     "original.mp4",

@@ -84,6 +84,9 @@ def test_what_is_counted(scene):
     assert tensor["sparsity"] < 0.2
     residual = tensor["low_rank"] + tensor["sparse"] - scene[:, :, escalator.FRAME]
     assert np.abs(residual).max() <= escalator.LAMBDA_S + 1e-6
+    allowed = escalator.run_matrix(scene, None, 5)["epsilon"]
+    size = np.linalg.norm(scene / 255.0)
+    assert np.sqrt(2 * allowed) == pytest.approx(escalator.RESIDUAL * size)
     matrix = escalator.run_matrix(scene, 1.0, 300)
     assert matrix["degrees_of_freedom"] == matrix["rank"] * (24 * 20 + 16)
     assert matrix["converged"]

@@ -11,7 +11,7 @@ from tensor_rpca.video import kernels, subtract_background
 from tensor_rpca.video.background import LIMIT, RIDGE
 from tensor_rpca.video.levels import Levels
 from tensor_rpca.video.mask import HOLE, objects, smoothed
-from tensor_rpca.video.moving import ghosts
+from tensor_rpca.video.moving import ghosts, steepness
 from tensor_rpca.video.scene import lobby_scene
 from tensor_rpca.video.small import factor_for, places, shrink
 from tests.video.conftest import f_measure
@@ -329,7 +329,11 @@ def test_objects_are_contiguous():
     evidence[80, 80] = 5.0  # a speck
     evidence[60:75, 60:75] = 0.5  # never certain
     evidence[50:55, 20:50] = 0.5  # uncertain, but part of something certain
-    mask = objects(evidence, 0.0)
+    empty = np.full((100, 100), -3.0)
+    # What a frame lacks another does not lend it: frames are taken one by one.
+    mask, none, alone = objects(np.stack([evidence, empty, np.minimum(evidence, 0.5)]), 0.0)
+    assert not none.any()
+    assert not alone.any()
     expected = np.zeros((100, 100), bool)
     expected[20:55, 20:50] = True
     np.testing.assert_array_equal(mask, expected)
@@ -341,6 +345,6 @@ def test_an_outline_tells_objects_from_ghosts():
     frame[10:25, 10:20] = 180  # somebody
     background[10:25, 35:45] = 180  # where somebody was when the background was learnt
     mask = (frame != background)[..., 0]
-    found = ghosts(mask, frame, background)
+    [found] = ghosts(mask[None], steepness(frame[None]), steepness(background[None]))
     assert not found[10:25, 10:20].any()
     assert found[10:25, 35:45].all()

@@ -18,12 +18,13 @@ def demo_command(
     """Separate people from a lobby with a moving escalator, in a film drawn for the purpose."""
     from tensor_rpca.progress import counting_bar, progress_bar
     from tensor_rpca.video import subtract_background, write
-    from tensor_rpca.video.outputs import NAMES, described, summary_of, write_outputs
+    from tensor_rpca.video.outputs import NAMES, described, draw_parts, summary_of, write_outputs
     from tensor_rpca.video.scene import lobby_scene
     from tensor_rpca.video.subtract import MAX_ITER
 
     folder = out or Path("tensor-rpca-demo")
-    original, *files = prepare_folder(folder, ["original.mp4", *NAMES], force)
+    names = ["original.mp4", "demo.png", *NAMES]
+    original, picture, *files = prepare_folder(folder, names, force)
     clip, truth = lobby_scene(random_state=seed)
     write(original, clip)
     with progress_bar(not quiet, MAX_ITER) as draw:
@@ -34,6 +35,7 @@ def demo_command(
     numbers = described(summary) | {"F-measure against the truth": f"{f_measure:.3f}"}
     with counting_bar(not quiet, "writing") as tick:
         write_outputs(folder, result, "A lobby with a moving escalator", 25.0, numbers, tick)
+    draw_parts(picture, result, len(clip) // 2)
     summary |= {"output": str(folder), "f_measure": f_measure, "report": str(files[-1])}
     if as_json:
         print(json.dumps(summary, indent=2))

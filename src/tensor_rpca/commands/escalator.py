@@ -17,6 +17,10 @@ def escalator_command(
     data: Annotated[
         Path | None, typer.Option(help="The clip's .npz, .npy or .mat; fetched if left out.")
     ] = None,
+    epsilon: Annotated[
+        float | None,
+        typer.Option(help="Bound of matrix RPCA, for pixels from 0 to 1; see docs/video.md."),
+    ] = None,
     out: Out = None,
     quick: Annotated[bool, typer.Option("--quick", help="100 iterations.")] = False,
     full: Annotated[bool, typer.Option("--full", help="2,000 iterations.")] = False,
@@ -28,7 +32,10 @@ def escalator_command(
     """Separate the escalator clip by tensor and by matrix RPCA, with the paper's settings."""
     from tensor_rpca.experiments import escalator
     from tensor_rpca.progress import counting_bar, progress_bar
+    from tensor_rpca.validation import check_positive
 
+    if epsilon is not None:
+        epsilon = check_positive("epsilon", epsilon)
     if quick and full:
         raise RefusalError("--quick and --full exclude each other")
     limit = 100 if quick else 2000 if full else 500
@@ -37,7 +44,7 @@ def escalator_command(
     with progress_bar(not quiet, limit) as draw:
         tensor = escalator.run_tensor(clip, limit, seed, draw)
     with counting_bar(not quiet, "matrix RPCA"):
-        matrix = escalator.run_matrix(clip, escalator.EPSILON, limit)
+        matrix = escalator.run_matrix(clip, epsilon, limit)
     rows = [matrix, tensor]
     escalator.draw_escalator(clip, rows, png)
     escalator.write_table(page, rows)

@@ -13,7 +13,16 @@ from scipy import ndimage
 from tensor_rpca.video.background import spatial_factors
 from tensor_rpca.video.kernels import score_frame
 from tensor_rpca.video.levels import Levels
-from tensor_rpca.video.mask import SIGMA, objects, smoothed
+from tensor_rpca.video.mask import (
+    BESIDE,
+    SIGMA,
+    frame_blocks,
+    grown,
+    in_order,
+    objects,
+    smoothed,
+    widened,
+)
 
 Array = NDArray[Any]
 
@@ -43,9 +52,13 @@ def guess_moving(small: Array, pool: ThreadPoolExecutor, n_threads: int) -> NDAr
         return moving_against(gains[:, None], spatial, small, hidden, pool, n_threads)
 
     moving = against(still, np.zeros((T, h, w), np.bool_))
-    revealed = np.stack(
-        list(pool.map(lambda t: ghosts(moving[t], small[t], gains[t] * still), range(T)))
-    )
+    edges = steepness(still[None])
+
+    def reveal(block: slice) -> NDArray[np.bool_]:
+        behind = np.abs(gains[block, None, None]) * edges
+        return ghosts(moving[block], steepness(small[block]), behind)
+
+    revealed = np.concatenate(list(pool.map(reveal, frame_blocks(small.shape))))
     often = revealed.sum(axis=0) >= max(REVEALED, T // 50)
     if not often.any():
         return moving
@@ -72,20 +85,23 @@ def moving_against(
     temporal = temporal.astype(np.float32)
     size = np.empty((T, h, w), np.uint8)
 
-    def measure(t: int) -> None:
-        away = np.abs(small[t] - (spatial @ temporal[t]).reshape(small.shape[1:])).max(axis=2)
-        size[t] = np.minimum(ndimage.gaussian_filter(away, SIGMA, truncate=2.0), 255)
+    blocks = frame_blocks(small.shape)
+    flat = spatial.reshape(-1, spatial.shape[-1])
 
-    list(pool.map(measure, range(T)))
+    def measure(block: slice) -> None:
+        away = np.abs(small[block] - (temporal[block] @ flat.T).reshape(small[block].shape))
+        size[block] = np.minimum(soft(away.max(axis=3)), 255)
+
+    list(pool.map(measure, blocks))
     limit = LARGE * (ndimage.gaussian_filter(_usual(size, hidden), 3.0) + FLOOR)
-    large = np.stack(list(pool.map(lambda s: ndimage.binary_dilation(_around(s, limit)), size)))
+    large = np.concatenate(list(pool.map(lambda b: _around(size[b], limit), blocks)))
     known = np.ascontiguousarray(~large.reshape(T, -1).T).astype(np.uint8)
     place = np.arange(h * w, dtype=np.int32).reshape(h, w)
     pixels, table = spatial_factors(
         small, Levels(), temporal, known, place, spatial, pool, n_threads
     )
-    evidence = smoothed(scored(small, Levels(), temporal, pixels, table, pool))
-    return np.stack(list(pool.map(lambda e: objects(e, 0.0), evidence)))
+    evidence = np.stack(list(smoothed(scored(small, Levels(), temporal, pixels, table, pool))))
+    return np.concatenate(list(pool.map(lambda b: objects(evidence[b], 0.0), blocks)))
 
 
 def _usual(size: Array, hidden: Array) -> NDArray[np.float32]:
@@ -103,28 +119,32 @@ def _usual(size: Array, hidden: Array) -> NDArray[np.float32]:
 
 
 def _around(size: Array, limit: Array) -> NDArray[np.bool_]:
-    """Where residuals are large, and what of at least half that size hangs together with it."""
-    labels, n = ndimage.label(size > EDGE * limit)
+    """Where residuals are large, what of nearly that size hangs together with it, and a margin."""
+    labels, n = ndimage.label(size > EDGE * limit, BESIDE)
     large = np.zeros(n + 1, np.bool_)
     large[labels[size > limit]] = True
     large[0] = False
     found: NDArray[np.bool_] = large[labels]
-    return found
+    return widened(found, -1) | widened(found, -2)
 
 
-def ghosts(mask: Array, frame: Array, background: Array) -> NDArray[np.bool_]:
-    """Parts of a mask (H, W) whose outline is drawn in the background and not in the frame.
+def ghosts(mask: Array, in_frame: Array, in_background: Array) -> NDArray[np.bool_]:
+    """Parts of masks (n, H, W) whose outline is drawn in the background and not in the frame.
+
+    How strong edges are in either is given, of the shape of the masks.
 
     An object brings its outline into the frame. Where the background has the edge instead, it
     shows something that this frame lacks.
     """
-    labels, n = ndimage.label(mask)
+    labels, n = ndimage.label(mask, BESIDE)
     if not n:
         return mask
-    outline = ndimage.grey_dilation(labels, (3, 3)) * ~ndimage.binary_erosion(mask, np.ones((3, 3)))
+    inside = ~grown(~mask)
+    inside[:, [0, -1]] = inside[:, :, [0, -1]] = False
+    outline = ndimage.maximum_filter(labels, (1, 3, 3)) * ~inside
     edges = [
-        np.bincount(outline.ravel(), _gradient(image).ravel(), minlength=n + 1)
-        for image in (frame, background)
+        np.bincount(outline.ravel(), image.ravel(), minlength=n + 1)
+        for image in (in_frame, in_background)
     ]
     ghost = edges[1] > GHOST * edges[0]
     ghost[0] = False
@@ -132,9 +152,20 @@ def ghosts(mask: Array, frame: Array, background: Array) -> NDArray[np.bool_]:
     return found
 
 
-def _gradient(image: Array) -> Array:
-    size: Array = ndimage.gaussian_gradient_magnitude(image.astype(np.float32).mean(axis=2), 1.0)
+def steepness(images: Array) -> Array:
+    """How steep images (n, H, W, C) are."""
+    grey = images.mean(axis=3, dtype=np.float32)
+    down, across = (
+        ndimage.gaussian_filter(grey, (0, 1, 1), order=order) for order in ((0, 1, 0), (0, 0, 1))
+    )
+    size: Array = np.hypot(down, across)
     return size
+
+
+def soft(frames: Array) -> Array:
+    """Smooth frames (n, H, W) in space."""
+    smooth: Array = ndimage.gaussian_filter(frames, (0, SIGMA, SIGMA), truncate=2.0)
+    return smooth
 
 
 def scored(
@@ -146,17 +177,17 @@ def scored(
     pool: ThreadPoolExecutor,
 ) -> Iterator[Array]:
     """Evidence of each frame (H, W), smoothed in space; a few frames ahead of the reader."""
-    T, H, W, C = frames.shape
+    H, W, C = frames.shape[1:]
 
-    def score(t: int) -> Array:
-        evidence = np.empty(H * W, np.float32)
-        frame = np.ascontiguousarray(levels.of(frames[t]), np.float32).reshape(-1, C)
-        score_frame(frame, temporal[t].astype(np.float32), spatial, table, evidence)
-        soft: Array = ndimage.gaussian_filter(evidence.reshape(H, W), SIGMA, truncate=2.0)
-        return soft
+    def score(block: slice) -> Array:
+        evidence = np.empty((block.stop - block.start, H * W), np.float32)
+        for t, row in zip(range(block.start, block.stop), evidence, strict=True):
+            frame = np.ascontiguousarray(levels.of(frames[t]), np.float32).reshape(-1, C)
+            score_frame(frame, temporal[t].astype(np.float32), spatial, table, row)
+        return soft(evidence.reshape(-1, H, W))
 
-    for first in range(0, T, 8):
-        yield from pool.map(score, range(first, min(first + 8, T)))
+    for found in in_order(pool, score, frame_blocks(frames.shape)):
+        yield from found
 
 
 def _brightness(frame: Array, still: Array) -> float:

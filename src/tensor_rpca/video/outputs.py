@@ -7,8 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from tensor_rpca.files import written_whole
 from tensor_rpca.video.report import write_report
 from tensor_rpca.video.subtract import Separation
 from tensor_rpca.video.write import write
@@ -37,6 +40,24 @@ def write_outputs(
         write(folder / name, _frames(part, T, result), rate, tick=count)
     result.decomposition.save(folder / NAMES[3])
     write_report(folder / NAMES[4], result, title, rate, numbers)
+
+
+def draw_parts(path: Path, result: Separation, t: int) -> None:
+    """Draw frame t: original, background, foreground and mask side by side."""
+    H, W = result.clip.shape[1:3]
+    parts = {
+        "original": result.clip[t],
+        "background": result.background_frame(t),
+        "foreground": result.foreground_frame(t),
+        "mask": result.mask_frame(t),
+    }
+    figure = Figure(figsize=(12, 12 / 4 * H / W + 0.3), layout="constrained")
+    FigureCanvasAgg(figure)
+    for axes, (name, part) in zip(figure.subplots(1, 4), parts.items(), strict=True):
+        axes.imshow(_shown(part, result), cmap="gray", vmin=0, vmax=1 if name == "mask" else 255)
+        axes.set(xticks=[], yticks=[], title=name)
+    with written_whole(path) as temporary:
+        figure.savefig(temporary, dpi=100)
 
 
 def summary_of(result: Separation, rate: float) -> dict[str, Any]:
@@ -82,7 +103,11 @@ def described(summary: dict[str, Any]) -> dict[str, str]:
 
 def _frames(part: Callable[[int], Array], T: int, result: Separation) -> Iterator[Array]:
     for t in range(T):
-        frame = part(t)
-        if frame.dtype not in (np.uint8, np.bool_):
-            frame = np.clip(np.rint(result.model.levels.of(frame)), 0, 255).astype(np.uint8)
-        yield frame if frame.ndim == 2 or frame.shape[2] == 3 else frame[:, :, 0]
+        yield _shown(part(t), result)
+
+
+def _shown(frame: Array, result: Separation) -> Array:
+    """A frame as films and pictures take it: bytes or bool, grey or of three colours."""
+    if frame.dtype not in (np.uint8, np.bool_):
+        frame = np.clip(np.rint(result.model.levels.of(frame)), 0, 255).astype(np.uint8)
+    return frame if frame.ndim == 2 or frame.shape[2] == 3 else frame[:, :, 0]

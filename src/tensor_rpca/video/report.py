@@ -28,7 +28,8 @@ _STYLE = """
 figcaption { color: var(--soft); font-size: .85rem; }
 .controls { display: flex; gap: .8rem; align-items: center; margin: .8rem 0; }
 .controls input { flex: 1; } output { min-width: 6rem; font-variant-numeric: tabular-nums; }
-.plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(20rem, 1fr)); gap: 1.5rem; }
+.plots { display: grid; gap: 1.5rem;
+  grid-template-columns: repeat(auto-fit, minmax(min(26rem, 100%), 1fr)); }
 svg { background: var(--panel); width: 100%; } svg text { fill: var(--soft); font-size: 11px; }
 svg .cursor { stroke: var(--ink); stroke-opacity: .5; }
 @media (max-width: 50rem) { .panels { grid-template-columns: repeat(2, 1fr); } }
@@ -71,7 +72,7 @@ function draw(id, tag, attributes, text) {
   $(id).append(e); return e;
 }
 function plot(id, curves, log, label) {
-  const W = 420, H = 190, l = 52, r = 8, t = 10, b = 26;
+  const W = 420, H = 190, l = 62, r = 8, t = 10, b = 26;
   $(id).setAttribute("viewBox", `0 0 ${W} ${H}`);
   const f = v => log ? Math.log10(Math.max(v, 1e-300)) : v;
   const all = curves.flat().map(f), n = Math.max(...curves.map(c => c.length));

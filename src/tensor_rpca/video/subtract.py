@@ -9,11 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import ndimage
 
 from tensor_rpca import validation
 from tensor_rpca.kruskal import KruskalTensor
@@ -23,7 +23,7 @@ from tensor_rpca.result import Decomposition, coo_from_parts
 from tensor_rpca.video.background import Model, spatial_factors, temporal_factors
 from tensor_rpca.video.check import check_clip, check_roi
 from tensor_rpca.video.levels import Levels
-from tensor_rpca.video.mask import REACH, objects, smoothed
+from tensor_rpca.video.mask import REACH, frame_blocks, grown, in_order, objects, smoothed
 from tensor_rpca.video.moving import guess_moving, moving_against, scored
 from tensor_rpca.video.small import factor_for, places, shrink
 
@@ -231,8 +231,7 @@ def subtract_background(
         R, C = temporal.shape[1], frames.shape[3]
         blocks = start.reshape(-1, C, R)
         moving = moving_against(temporal, blocks, small, moving, pool, n_threads)
-        near = np.stack([ndimage.binary_dilation(m, np.ones((3, 3))) for m in moving])
-        known = np.ascontiguousarray(~near.reshape(T, -1).T).astype(np.uint8)
+        known = np.ascontiguousarray(~grown(moving).reshape(T, -1).T).astype(np.uint8)
         place = places(H, W, factor)
         spatial, table = spatial_factors(
             frames, levels, temporal, known, place, blocks, pool, n_threads
@@ -272,10 +271,16 @@ def pack_masks(
             latest.append(e)
             yield e
 
-    for t, e in enumerate(smoothed(evidence(), past)):
-        packed[t] = np.packbits(objects(e, threshold, roi), axis=1)
+    def pack(evidence: Array) -> Array:
+        return np.packbits(objects(evidence, threshold, roi), axis=2)
+
+    blocks = frame_blocks(frames.shape)
+    stream = smoothed(evidence(), past)
+    stacks = (np.stack(list(islice(stream, b.stop - b.start))) for b in blocks)
+    for block, bits in zip(blocks, in_order(pool, pack, stacks), strict=True):
+        packed[block] = bits
         if tick is not None:
-            tick(t + 1, T)
+            tick(block.stop, T)
     return packed, tuple(latest)
 
 
