@@ -20,6 +20,7 @@ lint: $(READY)
 bench: $(READY)
 	$(BIN)/pip install --quiet -r requirements/bench.txt
 	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks.frontier --write
 
 docs: $(READY)
 	$(BIN)/pip install --quiet -r requirements/docs.txt

@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from benchmarks import batches, calls, frontier, memory, noise, peers, rivals, scale, sweeps
+from benchmarks import batches, calls, memory, noise, peers, rivals, scale, sweeps, video
 from benchmarks.timing import machine
 
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
@@ -15,7 +15,7 @@ def main() -> None:
         "# Benchmarks\n\nWritten by `make bench`; every figure is measured in one run on one "
         f"machine, so the ratios are what carries over.\n\nMachine: {machine()}.\n"
     ]
-    for section in (sweeps, calls, batches, peers, rivals, memory, scale, noise, frontier):
+    for section in (sweeps, calls, batches, peers, rivals, memory, scale, noise, video):
         print(f"{section.__name__} ...", file=sys.stderr, flush=True)
         parts.append(section.run(quick))
     page = "\n".join(parts)

@@ -1,8 +1,8 @@
 """How much of what can be recovered at all is recovered: Figure 1's problem up to the limit.
 
-``python -m benchmarks.frontier`` writes docs/frontier.md and its picture; ``make bench`` prints
-the score. The cells are R = 5, 10, ..., m = 5 %, 10 %, ... of the entries for which the free
-parameters of X and the outliers are together fewer than the entries.
+``python -m benchmarks.frontier --write``, the second half of ``make bench``, prints the score and
+writes docs/frontier.md and its picture. The cells are R = 5, 10, ..., m = 5 %, 10 %, ... of the
+entries for which the free parameters of X and the outliers are together fewer than the entries.
 """
 
 import argparse
@@ -195,17 +195,6 @@ def costs(paper, auto):
         f"most {both.max():.1f}, in the {both.size} trials that the latter recover to 1e-3; median "
         f"{np.median(alone):.1f}, 90 % below {np.quantile(alone, 0.9):.0f}, at most "
         f"{alone.max():.0f}, in the {alone.size} that the default alone recovers."
-    )
-
-
-def run(quick):
-    """Print the score, for ``make bench``."""
-    every = 12 if quick else 1
-    results = {m: run_grid(FIGURE_1, m, (0,), every=every) for m in METHODS}
-    rows = [row(m, trials) for m, trials in results.items()]
-    return (
-        "## The frontier\n\nCells of Figure 1's problem below the information limit that are "
-        f"recovered.\n\n{table(HEAD, rows)}\n\n{costs(results['paper'], results['auto'])}\n"
     )
 
 

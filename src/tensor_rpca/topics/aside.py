@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from tensor_rpca.topics.kernels import tally
+
 Array = NDArray[Any]
 
 # A document counts less that repeats itself so many times as much as nine in ten others do. (Not
@@ -31,7 +33,7 @@ def bounded_length(X: csr_array) -> Array:
     Moments give every document the same say. Refinement follows counts, which give it by words, so
     that a dozen encoded files would make a topic.
     """
-    length = np.asarray(X.sum(axis=1), dtype=np.float64).ravel()
+    length, _ = tally(X)
     if not np.any(length > 0):
         return np.ones(X.shape[0])
     bound = TIMES_LENGTH * max(float(np.quantile(length[length > 0], 0.95)), LONG)
@@ -51,10 +53,9 @@ def bounded_influence(X: csr_array) -> Array:
     X : csr_array of shape (n, d)
         Counts.
     """
-    length = np.asarray(X.sum(axis=1), dtype=np.float64).ravel()
+    length, squares = tally(X)
     pairs = np.maximum(length * (length - 1), 1.0)
-    squares = csr_array((X.data.astype(np.float64) ** 2, X.indices, X.indptr), shape=X.shape)
-    same = np.maximum(np.asarray(squares.sum(axis=1)).ravel() - length, 0.0)
+    same = np.maximum(squares - length, 0.0)
     long = length >= LONG
     if not long.any():
         return np.ones(X.shape[0])

@@ -17,7 +17,9 @@ from tensor_rpca.objective.kernels import FASTMATH
 Array = NDArray[Any]
 
 # Non-zeros that are converted to the kernels' types at a time.
-BLOCK_NONZEROS = 2**21
+BLOCK_NONZEROS = 2**19
+# Sums of more words than this leave float32 too few digits for the next.
+FEW = 2**22
 
 _F32, _F64, _I32, _I64 = types.float32, types.float64, types.int32, types.int64
 
@@ -124,20 +126,66 @@ def scatter(indptr, words, counts, Y, out):  # type: ignore[no-untyped-def]
                 out[w, k] += c * Y[d, k]
 
 
-def em_pass(X: csr_array, by_word: Array, prior: Array, mixtures: Array, weights: Array) -> Array:
-    """One pass: update mixtures (n, K) in place; return the topics' counts of words (d, K).
-
-    ``by_word`` is the topics' transpose (d, K); it, prior, mixtures and the documents' weights (n,)
-    are float32.
-    """
-    out = np.zeros(by_word.shape, np.float32)
-    # A large corpus has more words than float32 can count one by one.
-    block = np.empty(by_word.shape, np.float32)
-    for rows, indptr, words, counts in blocks(X):
-        block[:] = 0
-        _em_block(indptr, words, counts, by_word, prior, mixtures[rows], weights[rows], block)
-        out += block
+def project(X: csr_array, V: Array) -> Array:
+    """``X V``, in float64, without converted copies of X or V (which is C-contiguous)."""
+    out = np.empty((X.shape[0], V.shape[1]))
+    for rows, *block in blocks(X):
+        gather(*block, V, out[rows])
     return out
+
+
+def em_pass(
+    X: csr_array,
+    by_word: Array,
+    prior: Array,
+    mixtures: Array,
+    weights: Array,
+    out: Array,
+    most: float,
+) -> None:
+    """One pass: update mixtures (n, K) in place; write the topics' counts of words (d, K) to out.
+
+    ``by_word`` is the topics' transpose (d, K); it, prior, mixtures, the documents' weights (n,)
+    and out are float32. ``most`` is how often the most frequent word occurs.
+    """
+    out[:] = 0
+    part = out if most <= FEW else np.zeros_like(out)
+    held = 0.0
+    for rows, indptr, words, counts in blocks(X):
+        _em_block(indptr, words, counts, by_word, prior, mixtures[rows], weights[rows], part)
+        held += float(counts.sum(dtype=np.float64))
+        if part is not out and held > FEW:
+            out += part
+            part[:] = 0
+            held = 0.0
+    if part is not out:
+        out += part
+
+
+@_compiled(types.void(_array(_I64, 1), _array(_F32, 1, True), _array(_F64, 2)))
+def _tally_block(indptr, counts, out):  # type: ignore[no-untyped-def]
+    for d in range(len(indptr) - 1):
+        out[d] = 0.0
+        for j in range(indptr[d], indptr[d + 1]):
+            c = np.float64(counts[j])
+            out[d, 0] += c
+            out[d, 1] += c * c
+
+
+def tally(X: csr_array) -> tuple[Array, Array]:
+    """Sums of the counts and of their squares, by document, (n,) each."""
+    out = np.empty((X.shape[0], 2))
+    for rows, indptr, _, counts in blocks(X):
+        _tally_block(indptr, counts, out[rows])
+    return np.ascontiguousarray(out[:, 0]), np.ascontiguousarray(out[:, 1])
+
+
+def over_documents(X: csr_array, y: Array) -> Array:
+    """``X^T y`` for y of shape (n,), without the converted copy of X that SciPy makes."""
+    out = np.zeros((X.shape[1], 1))
+    for rows, *block in blocks(X):
+        scatter(*block, np.ascontiguousarray(y[rows, None]), out)
+    return out[:, 0]
 
 
 @_compiled(_F64(_F64))

@@ -13,6 +13,7 @@ from scipy.sparse import csr_array, vstack
 from tensor_rpca.objective.threads import single_threaded_blas
 from tensor_rpca.progress import counting_bar
 from tensor_rpca.topics.aside import bounded_influence, bounded_length
+from tensor_rpca.topics.kernels import over_documents, project, tally
 from tensor_rpca.topics.model import TopicModel, check_parameters, warn_of_fractions
 from tensor_rpca.topics.moments import FEWEST_WORDS, WordMoments
 from tensor_rpca.topics.recover import kruskal_condition, recover_topics
@@ -160,7 +161,7 @@ class TensorLDA(TopicModel):
     def _fit(self, counts: csr_array) -> TensorLDA:
         check_parameters(self, counts.shape[1])
         warn_of_fractions(counts)
-        if not counts.sum():
+        if not np.any(counts.data):
             raise ValueError(
                 "X holds no word at all, so there are no topics; check the vocabulary, and whether "
                 "the vectorizer left anything"
@@ -178,26 +179,24 @@ class TensorLDA(TopicModel):
                 robust=self.robust,
             )
             prior = np.full(K, FIRST_PRIOR)
-            topics = mixed_with_background(start.topics, start.first)
             if self.refine:
                 topics, prior = refine_topics(
                     counts,
-                    topics,
+                    mixed_with_background(start.topics, start.first, np.float32, "F"),
                     prior,
                     passes=self.refine,
                     smoothing=self.smoothing,
                     weights=start.weights * (bounded_length(counts) if self.robust else 1.0),
                     on_pass=lambda done: tick(done, self.refine),
                 )
-                # By size: the mean of a mixture is in proportion to the prior.
-                order = np.argsort(-prior, kind="stable")
-                topics, prior = topics[order], prior[order]
+            else:
+                topics = mixed_with_background(start.topics, start.first)
             self.components_ = topics
             self.doc_topic_prior_ = prior
             self.moment_components_ = start.topics
             self.moment_shares_ = start.shares
             self.set_aside_ = np.flatnonzero(start.weights == 0)
-            self.n_too_short_ = int(np.count_nonzero(counts.sum(axis=1) < FEWEST_WORDS))
+            self.n_too_short_ = int(np.count_nonzero(tally(counts)[0] < FEWEST_WORDS))
             self.n_reduced_ = min(size, counts.shape[1])
             self.n_sparse_errors_ = start.n_errors
             self.kruskal_ = kruskal_condition(self.components_)
@@ -254,26 +253,31 @@ def find_topics(
     )
 
 
-def mixed_with_background(topics: Array, first: Array) -> Array:
+def mixed_with_background(
+    topics: Array, first: Array, dtype: Any = np.float64, order: Any = "C"
+) -> Array:
     """Topics in which every word that occurs is possible, and the others all but impossible."""
     background = first + 1e-9
-    mixed: Array = (1 - BACKGROUND) * topics
-    mixed += BACKGROUND / background.sum() * background
+    background *= BACKGROUND / background.sum()
+    mixed = np.empty(topics.shape, dtype, order)
+    for row, topic in zip(mixed, topics, strict=True):
+        row[:] = (1 - BACKGROUND) * topic + background
     return mixed
 
 
 def _starts(moments: WordMoments, Q: Array, K: int, generator: Any) -> list[Array]:
     """Directions of random documents, a set for each restart."""
     usable = np.flatnonzero(moments.of_triples)
+    basis = np.ascontiguousarray(Q.T)
     return [
-        (moments.counts[generator.choice(usable, K, replace=False)] @ Q.T).T
+        project(moments.counts[generator.choice(usable, K, replace=False)], basis).T
         for _ in range(RESTARTS if K <= MANY else 1)
     ]
 
 
 def _from_documents(X: csr_array, K: int, generator: Any) -> MomentTopics:
     """Too few documents for moments: topics begin at documents, and at chance beyond those."""
-    n_usable = int(np.count_nonzero(np.asarray(X.sum(axis=1)) >= FEWEST_WORDS))
+    n_usable = int(np.count_nonzero(tally(X)[0] >= FEWEST_WORDS))
     warnings.warn(
         f"{n_usable} of {X.shape[0]} documents have {FEWEST_WORDS} words or more, and "
         f"{K} topics were asked for: the moments cannot tell so many apart, and refinement starts "
@@ -288,7 +292,7 @@ def _from_documents(X: csr_array, K: int, generator: Any) -> MomentTopics:
     topics[: len(chosen)] = picked / picked.sum(axis=1, keepdims=True)
     return MomentTopics(
         topics=topics,
-        first=np.asarray(X.sum(axis=0), dtype=np.float64),
+        first=over_documents(X, np.ones(X.shape[0])),
         shares=np.full(K, 1 / K),
         weights=np.ones(X.shape[0]),
         n_errors=0,

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, check_non_negative, validate_data
 
-from tensor_rpca.topics.kernels import infer_mixtures
+from tensor_rpca.topics.kernels import BLOCK_NONZEROS, infer_mixtures
 from tensor_rpca.topics.metrics import bound_perplexity, likelihood_bound
 
 Array = NDArray[Any]
@@ -86,8 +86,13 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
 def warn_of_fractions(counts: csr_array) -> None:
     """Frequencies and tf-idf are no counts: say so, once, and go on."""
-    if counts.dtype.kind == "f" and counts.nnz and np.any(counts.data != np.floor(counts.data)):
-        fractional = int(np.count_nonzero(counts.data != np.floor(counts.data)))
+    if counts.dtype.kind != "f":
+        return
+    fractional = 0
+    for begin in range(0, counts.nnz, BLOCK_NONZEROS):
+        part = counts.data[begin : begin + BLOCK_NONZEROS]
+        fractional += int(np.count_nonzero(part != np.floor(part)))
+    if fractional:
         warnings.warn(
             f"{fractional:,} of {counts.nnz:,} entries of X are no whole numbers; the moments "
             "are made for counts of words: use CountVectorizer rather than TfidfVectorizer",

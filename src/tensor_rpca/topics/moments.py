@@ -21,14 +21,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from tensor_rpca.topics.kernels import blocks, gather, scatter
+from tensor_rpca.topics.kernels import blocks, gather, over_documents, scatter, tally
 
 Array = NDArray[Any]
 
 # A document must have three words to say anything of the third moment.
 FEWEST_WORDS = 3
-# Floats held at once by a block of documents or words: 16 MiB.
-BLOCK_FLOATS = 2**21
+# Floats held at once by a block of documents or words: 4 MiB.
+BLOCK_FLOATS = 2**19
 
 
 class WordMoments:
@@ -60,7 +60,7 @@ class WordMoments:
     def __init__(self, X: csr_array, concentration: float, weights: Array | None = None):
         self.counts = X
         self.shape = X.shape
-        length = np.asarray(X.sum(axis=1), dtype=np.float64).ravel()
+        length, _ = tally(X)
         usable = length >= FEWEST_WORDS
         share = usable.astype(np.float64) if weights is None else np.where(usable, weights, 0.0)
         self.n_documents = int(np.count_nonzero(share))
@@ -71,20 +71,21 @@ class WordMoments:
         self._single = share / safe
         self._pair = self._single / (safe - 1)
         self.of_triples = self._pair / (safe - 2)
-        self.first: Array = X.T @ self._single
-        self._pair_diagonal: Array = X.T @ self._pair
+        self.first = over_documents(X, self._single)
+        self._pair_diagonal = over_documents(X, self._pair)
         ratio = concentration / (concentration + 1)
         self._second_shift = ratio
         self._third_shift = concentration / (concentration + 2)
         self._third_cube = 2 * self._third_shift * ratio
 
-    def second_times(self, V: Array) -> Array:
-        """M2 V, for V of shape (d, m)."""
+    def second_times(self, V: Array, out: Array | None = None) -> Array:
+        """M2 V, for V of shape (d, m), in out if that is given."""
         V = np.ascontiguousarray(V)
-        out = np.zeros_like(V)
+        out = np.empty_like(V) if out is None else out
+        out[:] = 0
         for rows, Y, block in self._projected(V, V.shape[1]):
             scatter(*block, self._pair[rows, None] * Y, out)
-        mean = self._second_shift * (self.first @ V)
+        mean = self._second_shift * _mean(self.first, V)
         for part in _parts(V):
             out[part] -= self._pair_diagonal[part, None] * V[part]
             out[part] -= np.outer(self.first[part], mean)
@@ -98,7 +99,7 @@ class WordMoments:
         pairs = np.zeros((m, m))
         # Per word i, the sum over documents of c_i (Q c): what meets e_i o e_i.
         beside = np.zeros_like(basis)
-        alone: Array = self.counts.T @ self.of_triples
+        alone = over_documents(self.counts, self.of_triples)
         for rows, Y, block in self._projected(basis, len(packed)):
             scaled = self.of_triples[rows, None] * Y
             packed += _pair_products(Y).T @ scaled
@@ -110,7 +111,7 @@ class WordMoments:
             # The last term, 2 c_i e_i o e_i o e_i, is a third of it in each of the three places.
             repeated += _pair_products(q).T @ (beside[words] - (2 / 3) * alone[words, None] * q)
             pairs -= q.T @ (self._pair_diagonal[words, None] * q)
-        mean = Q @ self.first
+        mean = _mean(self.first, basis)
         shifted = _unpack(repeated) + self._third_shift * pairs[:, :, None] * mean
         shifted = shifted + shifted.transpose(0, 2, 1) + shifted.transpose(2, 1, 0)
         cube = np.multiply.outer(np.outer(mean, mean), mean)
@@ -124,6 +125,14 @@ class WordMoments:
             Y = np.empty((rows.stop - rows.start, V.shape[1]))
             gather(*block, V, Y)
             yield rows, Y, block
+
+
+def _mean(weights: Array, V: Array) -> Array:
+    """``weights @ V`` in float64, which V as a whole is not converted to."""
+    total = np.zeros(V.shape[1])
+    for part in _parts(V):
+        total += weights[part] @ V[part]
+    return total
 
 
 def _parts(V: Array, width: int | None = None) -> Iterator[slice]:

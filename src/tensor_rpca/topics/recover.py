@@ -34,15 +34,15 @@ def recover_topics(factor: Array, back: Array, concentration: float) -> tuple[Ar
     shares : ndarray of shape (R,)
         Not positive where a component is no topic.
     """
-    raw = (back @ factor).T
-    total = raw.sum(axis=1)
+    total = back.sum(axis=0, dtype=np.float64) @ factor
     # A topic sums to one, so what its column sums to is the cube root of its weight.
     shares = total**3 * (concentration + 2) * (concentration + 1) / 2
     order = np.argsort(-shares, kind="stable")
     safe = np.where(np.abs(total) > 0, total, 1.0)
-    topics = np.empty(raw.shape)
+    topics = np.empty((len(order), len(back)), back.dtype)
     for place, r in enumerate(order.tolist()):  # one by one: sorting needs several copies
-        topics[place] = project_to_simplex(raw[r : r + 1] / safe[r])
+        raw = back @ (factor[:, r] / safe[r]).astype(back.dtype, copy=False)
+        topics[place] = project_to_simplex(raw[None].astype(np.float64, copy=False))
     return topics, shares[order]
 
 
@@ -86,8 +86,9 @@ def kruskal_condition(topics: Array, tolerance: float = 1e-8) -> KruskalConditio
     """Find the k-rank of topics, an array of shape (K, d)."""
     K = len(topics)
     needed = -(-(2 * K + 2) // 3)
-    unit = topics / np.linalg.norm(topics, axis=1, keepdims=True)
-    gram = unit @ unit.T
+    gram = topics @ topics.T
+    length = np.sqrt(np.diag(gram))
+    gram /= np.outer(length, length)
     if np.linalg.eigvalsh(gram)[0] > tolerance:
         return KruskalCondition(K, needed, True)
     looked_at = 0

@@ -44,15 +44,17 @@ def leading_eigenvectors(
         Orthonormal columns.
     """
     generator = check_generator(random_state)
-    V = generator.standard_normal((moments.shape[1], size))
-    if V.size > LARGE:
-        V = V.astype(np.float32)
+    d = moments.shape[1]
+    V = np.empty((d, size), np.float32 if d * size > LARGE else np.float64)
+    for begin in range(0, d, ROWS):
+        V[begin : begin + ROWS] = generator.standard_normal((min(ROWS, d - begin), size))
+    previous = np.empty_like(V)
     for _ in range(PASSES):
         _orthonormalise(V)
-        product = moments.second_times(V)
-        inner = V.T @ product
-        previous, V = V, product
-    del V, product
+        moments.second_times(V, previous)
+        inner = V.T @ previous
+        previous, V = V, previous
+    del V
     values, rotation = np.linalg.eigh((inner + inner.T) / 2)
     order = np.argsort(-values, kind="stable")
     _multiply(previous, rotation[:, order])

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.special import digamma
 
-from tensor_rpca.topics.kernels import em_pass
+from tensor_rpca.topics.kernels import em_pass, over_documents
 
 Array = NDArray[Any]
 
@@ -47,7 +47,7 @@ def refine_topics(
     X : csr_array of shape (n, d)
         Counts.
     topics : ndarray of shape (K, d)
-        Positive rows that sum to one.
+        Positive rows that sum to one. Of float32 in Fortran's order, they are overwritten.
     prior : ndarray of shape (K,)
         alpha.
     passes : int
@@ -61,24 +61,34 @@ def refine_topics(
     Returns
     -------
     topics : ndarray of shape (K, d)
+        Those with the largest prior, to which the mean of a mixture is in proportion, first.
     prior : ndarray of shape (K,)
+        In the same order.
     """
-    K = len(topics)
+    K, d = topics.shape
     by_word = np.ascontiguousarray(topics.T, dtype=np.float32)
+    del topics
+    fresh = np.empty_like(by_word)
+    most = float(over_documents(X, np.ones(X.shape[0])).max())
     mixtures = np.zeros((X.shape[0], K), np.float32)
     sample = _sample(weights)
     follow = weights.astype(np.float32)
     for done in range(passes):
-        by_word = em_pass(X, by_word, prior.astype(np.float32), mixtures, follow)
+        em_pass(X, by_word, prior.astype(np.float32), mixtures, follow, fresh, most)
+        by_word, fresh = fresh, by_word
         by_word += np.float32(smoothing)
         by_word /= by_word.sum(axis=0, dtype=np.float64).astype(np.float32)
         if done >= SETTLE:
             prior = fit_dirichlet(mixtures[sample].astype(np.float64), prior)
         if on_pass is not None:
             on_pass(done + 1)
-    refined = by_word.T.astype(np.float64, order="C")
-    refined /= refined.sum(axis=1, keepdims=True)
-    return refined, prior
+    del fresh, mixtures
+    order = np.argsort(-prior, kind="stable")
+    refined = np.empty((K, d))
+    for place, k in enumerate(order.tolist()):
+        refined[place] = by_word[:, k]
+        refined[place] /= refined[place].sum()
+    return refined, prior[order]
 
 
 def fit_dirichlet(counts: Array, prior: Array, steps: int = 2) -> Array:
