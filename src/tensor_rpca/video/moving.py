@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -100,8 +101,9 @@ def moving_against(
     pixels, table = spatial_factors(
         small, Levels(), temporal, known, place, spatial, pool, n_threads
     )
-    evidence = np.stack(list(smoothed(scored(small, Levels(), temporal, pixels, table, pool))))
-    return np.concatenate(list(pool.map(lambda b: objects(evidence[b], 0.0), blocks)))
+    stream = smoothed(scored(small, Levels(), temporal, pixels, table, pool))
+    stacks = (np.stack(list(islice(stream, b.stop - b.start))) for b in blocks)
+    return np.concatenate(list(in_order(pool, lambda e: objects(e, 0.0), stacks)))
 
 
 def _usual(size: Array, hidden: Array) -> NDArray[np.float32]:
