@@ -22,7 +22,7 @@ TIMES_MOST, MOST = 1.5, 0.9
 # And where its weight would be less than this, not at all.
 LEAST_WEIGHT = 0.05
 # A document has no more say in refinement than so many of the length that one in twenty exceeds.
-TIMES_LENGTH = 4.0
+TIMES_LENGTH = 2.0
 # Words that a document needs to show how much is usual.
 LONG = 20
 
