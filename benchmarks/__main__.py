@@ -50,9 +50,8 @@ def _write(sections: dict[str, str]) -> None:
         "# Benchmarks\n\nWritten by `make bench`; every section is measured in one run on one "
         f"machine, so the ratios are what carries over.\n\nMachine: {machine()}.\n"
     ]
-    for name in SECTIONS:
-        if name in sections:
-            parts.append(f"<!-- {name} -->\n{sections[name].strip()}\n")
+    present = [name for name in SECTIONS if name in sections]
+    parts += [f"<!-- {name} -->\n{sections[name].strip()}\n" for name in present]
     PAGE.write_text("\n".join(parts))
 
 
