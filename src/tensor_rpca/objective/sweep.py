@@ -70,7 +70,7 @@ class Sweep:
         self._per_unit = dtype.type(1)
         self._n_threads = n_threads
         self._pool = ThreadPoolExecutor(n_threads - 1) if n_threads > 1 else None
-        self._planned: tuple[int, tuple[int, ...]] | None = None
+        self._release()
 
     def __enter__(self) -> Sweep:
         return self
@@ -78,6 +78,12 @@ class Sweep:
     def __exit__(self, *exception: object) -> None:
         if self._pool is not None:
             self._pool.shutdown()
+        self._release()  # what comes next can use the memory
+
+    def _release(self) -> None:
+        self._planned: tuple[int, tuple[int, ...]] | None = None
+        self._workspaces: list[_Workspace] = []
+        self._spare: list[list[Array]] = []
 
     def measure_in(self, unit: float) -> None:
         """From now on see ``Z / unit``."""
@@ -258,7 +264,7 @@ class Sweep:
             return
         self._plan = plan_sweep(self._Z.shape, rank, whole)
         self._planned = rank, whole
-        self._spare: list[list[Array]] = []
+        self._spare = []
         n_workers = min(self._n_threads, len(self._plan.chunks))
         rows, columns = self._plan.rows, self._plan.columns
         self._workspaces = [_Workspace(rows, columns, rank, self._dtype) for _ in range(n_workers)]

@@ -21,6 +21,8 @@ CHUNK_WORK = 2_000_000
 MAX_CHUNKS = 256
 # Smaller tensors get smaller tiles, until there are as many as this for threads to share.
 ENOUGH_TILES = 16
+# Entries of a Khatri-Rao product that a tile with whole modes may need.
+PRODUCT_ENTRIES = 2**19
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,7 @@ def plan_sweep(shape: tuple[int, ...], rank: int, whole: tuple[int, ...] = ()) -
         columns = max(rows, entries // rows)
         cut = _fit(tuple(1 if k in whole else d for k, d in enumerate(shape)), columns)
         tile = tuple(d if k in whole else cut[k] for k, d in enumerate(shape))
+        tile = _balanced(tile, shape, split, whole, max(1, PRODUCT_ENTRIES // max(rank, 1)))
 
     pieces = [max(1, round(d / t)) for d, t in zip(shape, tile, strict=True)]
     n_chunks = [min(n, affordable) for n in pieces]
@@ -79,6 +82,22 @@ def plan_sweep(shape: tuple[int, ...], rank: int, whole: tuple[int, ...] = ()) -
         rows=max(math.prod(box_shape(box[:split])) for box in boxes),
         columns=max(math.prod(box_shape(box[split:])) for box in boxes),
     )
+
+
+def _balanced(
+    tile: tuple[int, ...], shape: tuple[int, ...], split: int, whole: tuple[int, ...], most: int
+) -> tuple[int, ...]:
+    """Shorten a tile on its right, where its factors' product would be long, not on its left."""
+    lengths = list(tile)
+    right = [k for k in range(split, len(shape)) if k not in whole]
+    left = [k for k in range(split) if k not in whole]
+    while math.prod(lengths[split:]) > most and any(lengths[k] > 1 for k in right):
+        k = max(right, key=lambda k: lengths[k])
+        lengths[k] = -(-lengths[k] // 2)
+        if left:
+            j = min(left, key=lambda j: lengths[j] / shape[j])
+            lengths[j] = min(shape[j], 2 * lengths[j])
+    return tuple(lengths)
 
 
 def box_shape(box: Box) -> tuple[int, ...]:
