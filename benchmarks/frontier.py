@@ -200,7 +200,7 @@ def costs(paper, auto):
 
 def _below(trials, highest):
     """The score without the highest ranks."""
-    low = [t for t in trials if t.R <= highest]
+    low = [t for t in trials if highest >= t.R]
     seeds = len({t.seed for t in low})
     exact = sum(t.error < EXACT for t in low)
     return (
