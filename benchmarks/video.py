@@ -256,12 +256,11 @@ def memory(quick: bool) -> str:
 
 def child(size) -> None:
     """Print the clip's MiB, and those that separating it takes beyond."""
-    from benchmarks.memory import _peak
+    from benchmarks.memory import peak, reset_peak
     from tensor_rpca.video import subtract_background
 
     clip = lobby(*size)
-    with open("/proc/self/clear_refs", "w") as reset:
-        reset.write("5")
-    before = _peak()
+    reset_peak()
+    before = peak()
     subtract_background(clip)
-    print(json.dumps([clip.nbytes / MIB, _peak() - before]))
+    print(json.dumps([clip.nbytes / MIB, peak() - before]))
