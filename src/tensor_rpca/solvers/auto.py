@@ -62,7 +62,7 @@ MARGIN, NARROWER = 2, 0.94
 # Size of a random start's entries of X, in units of a typical entry: small, so that early
 # components grow where Z has something.
 START = 0.1
-# Entries times components beyond which one schedule has to do.
+# Entries times components beyond which the first schedule that finds anything has to do.
 LARGE = 20_000_000
 # Components beyond the bound that a start may use: what they follow, the others need not.
 SPARE = 5
@@ -99,7 +99,7 @@ def _search(bench: Workbench, rank: int, generator: Any, init: Factors | None) -
     best = nothing(bench)
     large = math.prod(bench.shape) * rank > LARGE
     n_found = rank
-    for schedule in SCHEDULES[:1] if large else SCHEDULES:
+    for schedule in SCHEDULES:
         n = rank + SPARE
         if schedule.narrow:
             n = min(n_found + MARGIN, max(1, round(NARROWER * rank)))
@@ -117,7 +117,7 @@ def _search(bench: Workbench, rank: int, generator: Any, init: Factors | None) -
             n_found = found.X.rank
         settled = found.agrees(best)
         best = max(best, found, key=Candidate.merit)
-        if best.proven or settled or bench.stopped:
+        if best.proven or settled or bench.stopped or (large and best.worth > 0):
             break
     return best
 

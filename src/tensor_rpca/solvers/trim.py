@@ -36,8 +36,9 @@ def _without_one(bench: Workbench, X: KruskalTensor, noise: float) -> KruskalTen
     """Return X without the component that matters least, if that is worth more."""
     here = _worth(bench, X)
     weakest = np.argsort(mean_entries(X), kind="stable")[:WEAKEST].tolist()
-    fewer = max((drop(X, r) for r in weakest), key=lambda T: _worth(bench, T))
-    if _worth(bench, fewer) > here:
+    worth, best = max((_worth(bench, drop(X, r)), r) for r in weakest)
+    fewer = drop(X, best)
+    if worth > here:
         return fewer
     # The others may be able to make up for it.
     width = max(REFIT_SCALE, NOISE_SCALES * noise)
